@@ -1,0 +1,270 @@
+"""Time that knows whether it knows.
+
+Two times, never mixed:
+
+*   **Boot time** (CLOCK_BOOTTIME with the boot id): leases, backoff, deadlines, ages. It counts
+    through suspend, no one can set it, and it means nothing in another boot (SPEC L5).
+*   **Wall time** is an interval ``[earliest, latest]`` with a source (SPEC T5). A *proof* says what
+    the time was at some instant of boot time, give or take an error; from there the interval runs
+    with boot time and widens by 500 ppm. Without a proof in this boot ``latest`` is unknown, and
+    ``earliest`` is the *floor*: a moment that is certainly past (SPEC T6). The kernel's wall clock
+    is believed only as far as the kernel itself says that it is synchronised.
+
+A proof is taken when it narrows the interval, or when the interval it meets contradicts it and it
+comes from a better source; the floor only rises. Who raises it, and by how much at most, is decided
+by whoever holds the proof (``flows/trust``), never here.
+"""
+
+import ctypes
+import ctypes.util
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, NewType, Protocol
+
+BootId = NewType("BootId", str)
+"""The kernel's name for this boot, ``/proc/sys/kernel/random/boot_id``."""
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+# The largest frequency error that the kernel itself allows for (MAXFREQ, adjtimex(2)): 43 s a day.
+DRIFT: Final = 500e-6
+
+# No edgeagent existed before; a clock below this is wrong. Raised with each release.
+BUILT_AT: Final = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+class ClockSource(StrEnum):
+    """Where our idea of wall time comes from, worst first."""
+
+    NONE = "none"
+    """No proof in this boot: the kernel's clock is shown to people and trusted for nothing."""
+    OPERATOR = "operator"
+    """A person at the hub confirmed the time; recorded."""
+    KERNEL = "kernel"
+    """adjtimex(2) says that the kernel's clock is synchronised, with its own error."""
+    STATEMENT = "statement"
+    """A statement signed by a key of role ``time`` answered our nonce; its error is the round trip."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wall:
+    """What we know of the time of day.
+
+    Attributes:
+        best: the best single guess, for display and for the ``time`` of events.
+        earliest: certainly past.
+        latest: certainly not yet reached; None when unknown.
+        source: what the interval rests on.
+    """
+
+    best: datetime
+    earliest: datetime
+    latest: datetime | None
+    source: ClockSource
+
+    @property
+    def error(self) -> timedelta | None:
+        """How far ``best`` may be off; None when unknown."""
+        return None if self.latest is None else max(self.latest - self.best, self.best - self.earliest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """At boot time ``at`` (of this boot) the time was ``wall``, give or take ``error``."""
+
+    source: ClockSource
+    wall: datetime
+    error: timedelta
+    at: timedelta
+
+
+class Clock(Protocol):
+    """What everybody who needs time is given."""
+
+    @property
+    def boot_id(self) -> BootId:
+        """Which boot ``boot()`` counts in."""
+        ...
+
+    def boot(self) -> timedelta:
+        """Time since boot, suspend included (CLOCK_BOOTTIME)."""
+        ...
+
+    def wall(self) -> Wall:
+        """The time of day, as far as it is known."""
+        ...
+
+
+class SystemTime:
+    """The kernel's clocks; the one place that reads them."""
+
+    def __init__(self) -> None:
+        self._boot_id = BootId(Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip())
+
+    @property
+    def boot_id(self) -> BootId:
+        """The kernel's name for this boot."""
+        return self._boot_id
+
+    def boot(self) -> timedelta:
+        """CLOCK_BOOTTIME."""
+        return timedelta(microseconds=time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000)
+
+    def wall(self) -> datetime:
+        """CLOCK_REALTIME, whatever it may be worth."""
+        return EPOCH + timedelta(microseconds=time.time_ns() // 1000)
+
+    def synchronised(self) -> timedelta | None:
+        """Ask the kernel how far its wall clock may be off (adjtimex(2) with modes = 0).
+
+        Returns:
+            The largest error, or None when the clock is not synchronised or the kernel may not be
+            asked (a system call filter answers EPERM).
+        """
+        return _adjtimex()
+
+
+class _Timex(ctypes.Structure):
+    """``struct timex`` of <sys/timex.h>; only the head matters to a reader."""
+
+    _fields_ = (
+        ("modes", ctypes.c_uint),
+        ("offset", ctypes.c_long),
+        ("freq", ctypes.c_long),
+        ("maxerror", ctypes.c_long),
+        ("esterror", ctypes.c_long),
+        ("status", ctypes.c_int),
+        ("rest", ctypes.c_long * 32),
+    )
+
+
+_STA_UNSYNC: Final = 0x0040
+_TIME_ERROR: Final = 5
+
+
+def _adjtimex() -> timedelta | None:
+    libc = ctypes.CDLL(ctypes.util.find_library("c") or "libc.so.6")
+    answer = _Timex()
+    state = libc.adjtimex(ctypes.byref(answer))
+    if state in {-1, _TIME_ERROR} or answer.status & _STA_UNSYNC:
+        return None
+    return timedelta(microseconds=answer.maxerror)
+
+
+class TimeReadings(Protocol):
+    """What a ``ProvenClock`` stands on: the kernel's clocks, or a test's."""
+
+    @property
+    def boot_id(self) -> BootId:
+        """Which boot ``boot()`` counts in."""
+        ...
+
+    def boot(self) -> timedelta:
+        """CLOCK_BOOTTIME."""
+        ...
+
+    def wall(self) -> datetime:
+        """CLOCK_REALTIME."""
+        ...
+
+    def synchronised(self) -> timedelta | None:
+        """The kernel's word on the error of ``wall()``; None for no word."""
+        ...
+
+
+class ProvenClock:
+    """The agent's clock: boot time, and wall time as far as proofs carry it.
+
+    Not thread-safe: it lives on the event loop.
+    """
+
+    def __init__(self, readings: TimeReadings, *, floor: datetime = BUILT_AT) -> None:
+        self._readings = readings
+        self._floor = max(floor, BUILT_AT)
+        self._proof: Proof | None = None
+
+    @property
+    def boot_id(self) -> BootId:
+        """Which boot ``boot()`` counts in."""
+        return self._readings.boot_id
+
+    @property
+    def floor(self) -> datetime:
+        """A moment that is certainly past."""
+        return self._floor
+
+    def boot(self) -> timedelta:
+        """Time since boot, suspend included."""
+        return self._readings.boot()
+
+    def wall(self) -> Wall:
+        """The interval of the last proof, carried on by boot time; see the module's docstring."""
+        proof = self._proof
+        if proof is None:
+            guess = max(self._readings.wall(), self._floor)
+            return Wall(best=guess, earliest=self._floor, latest=None, source=ClockSource.NONE)
+        best, error = _carried(proof, self._readings.boot())
+        earliest = max(best - error, self._floor)
+        return Wall(
+            best=max(best, earliest),
+            earliest=earliest,
+            latest=max(best + error, earliest),
+            source=proof.source,
+        )
+
+    def prove(self, proof: Proof) -> bool:
+        """Take a proof if it is worth more than what we have.
+
+        A proof that lies wholly below the floor is wrong, whoever gave it. One that contradicts the
+        current interval replaces it only when its source ranks at least as high.
+
+        Returns:
+            Whether the clock now rests on this proof.
+        """
+        if proof.wall + proof.error < self._floor:
+            return False
+        if self._proof is not None:
+            now = self._readings.boot()
+            held, held_error = _carried(self._proof, now)
+            new, new_error = _carried(proof, now)
+            contradicts = abs(new - held) > held_error + new_error
+            if contradicts and _rank(proof.source) < _rank(self._proof.source):
+                return False
+            if not contradicts and new_error >= held_error:
+                return False
+        self._proof = proof
+        return True
+
+    def ask_kernel(self) -> bool:
+        """Take the kernel's word as a proof, if it has one to give."""
+        error = self._readings.synchronised()
+        if error is None:
+            return False
+        return self.prove(
+            Proof(
+                source=ClockSource.KERNEL,
+                wall=self._readings.wall(),
+                error=error,
+                at=self._readings.boot(),
+            )
+        )
+
+    def raise_floor(self, moment: datetime) -> bool:
+        """Note that ``moment`` is certainly past. The floor never falls."""
+        if moment <= self._floor:
+            return False
+        self._floor = moment
+        return True
+
+
+def _carried(proof: Proof, now: timedelta) -> tuple[datetime, timedelta]:
+    """What ``proof`` says of the present: the best guess and how far it may be off."""
+    passed = now - proof.at
+    return proof.wall + passed, proof.error + passed * DRIFT
+
+
+def _rank(source: ClockSource) -> int:
+    return list(ClockSource).index(source)

@@ -1,0 +1,1 @@
+"""What crosses a boundary: one door in, one model each."""

@@ -1,0 +1,178 @@
+"""The policy: who may sign what, and how it is carried out.
+
+The payload of a DSSE envelope of type ``POLICY_TYPE``, versioned, signed by the venue's policy key.
+Keys are named by people and known by their id, the sha256 of the public key: one key listed twice is
+refused, so that it cannot count twice (SPEC T1).
+"""
+
+from datetime import timedelta
+from enum import StrEnum
+from hashlib import sha256
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, model_validator
+
+from edgeagent.contracts.actions import ActionName
+from edgeagent.contracts.door import Contract
+from edgeagent.contracts.scalars import (
+    DeviceIdField,
+    Duration,
+    HubIdField,
+    PublicKeyHex,
+    Timestamp,
+)
+from edgeagent.ids import KeyId
+
+POLICY_TYPE: Final = "application/vnd.edgeagent.policy.v1+json"
+"""The DSSE payload type of a policy."""
+POLICY_BYTES: Final = 256 * 1024
+"""The most bytes of an envelope around a policy."""
+
+KeyName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
+RoleName = KeyName
+Any_ = Literal["*"]
+
+
+class RoleKind(StrEnum):
+    """What the holders of a role may sign."""
+
+    COMMAND = "command"
+    """Commands."""
+    TIME = "time"
+    """Statements of the time."""
+    LOCAL_OPERATOR = "local_operator"
+    """Commands typed at the hub: held by the hub's own key, on the named hubs only."""
+
+
+class Tier(StrEnum):
+    """How much an action can do."""
+
+    LOW = "low"
+    """Basic validation, bounded retry."""
+    MEDIUM = "medium"
+    """Idempotency, dead letters."""
+    HIGH = "high"
+    """Approval, the isolated worker, a strict breaker."""
+
+
+class Level(StrEnum):
+    """How surely an effect is known, weakest first (SPEC M2)."""
+
+    SENT = "sent"
+    """The broker took it."""
+    ACCEPTED = "accepted"
+    """The device or its bridge said yes."""
+    APPLIED = "applied"
+    """The device's state shows it."""
+    VERIFIED = "verified"
+    """Read back, or seen in a new life of the device."""
+
+    def reaches(self, other: "Level") -> bool:
+        """Whether this is at least ``other``."""
+        order = list(Level)
+        return order.index(self) >= order.index(other)
+
+
+class Role(Contract):
+    """A set of holders and what they may do.
+
+    Attributes:
+        kind: what they may sign.
+        keys: the holders, by name; none for ``local_operator``.
+        hubs: the hubs whose own key holds a ``local_operator`` role.
+        actions: which actions; ``*`` for all.
+        devices: on which devices; ``*`` for all.
+        not_before: from when on.
+        not_after: until when.
+    """
+
+    kind: RoleKind = Field(strict=False)
+    keys: frozenset[KeyName] = frozenset()
+    hubs: frozenset[HubIdField] = frozenset()
+    actions: frozenset[Annotated[ActionName, Field(strict=False)]] | Any_ = frozenset()
+    devices: frozenset[DeviceIdField] | Any_ = frozenset()
+    not_before: Timestamp | None = None
+    not_after: Timestamp | None = None
+
+    def covers(self, action: ActionName, device: str) -> bool:
+        """Whether its holders may do this to that device."""
+        of_action = self.actions == "*" or action in self.actions
+        return of_action and (self.devices == "*" or device in self.devices)
+
+
+class ActionRule(Contract):
+    """How an action is carried out.
+
+    Attributes:
+        tier: its lane and rules.
+        confirmation: the level at which it has succeeded.
+        longest_validity: the most time between a command's issue and its expiry.
+    """
+
+    tier: Tier = Field(strict=False)
+    confirmation: Level = Field(default=Level.APPLIED, strict=False)
+    longest_validity: Duration = timedelta(minutes=10)
+
+
+class TierRule(Contract):
+    """How the lane of a tier works.
+
+    Attributes:
+        concurrency: how many commands are worked at once.
+        attempts: how often an absolute action is tried in all.
+        first_delay: the longest wait after the first failure; it doubles.
+        longest_delay: where the doubling stops.
+    """
+
+    concurrency: Annotated[int, Field(ge=1, le=64)] = 4
+    attempts: Annotated[int, Field(ge=1, le=10)] = 3
+    first_delay: Duration = timedelta(seconds=1)
+    longest_delay: Duration = timedelta(seconds=30)
+
+
+class Policy(Contract):
+    """Who may sign what at which hubs, and how each action is carried out.
+
+    Attributes:
+        version: grows with each policy; a hub never goes back.
+        hubs: where it applies; ``*`` for every hub that trusts its signer.
+        issued_at: when it was signed.
+        expires_at: until when it may be used.
+        keys: public keys by name.
+        roles: by name.
+        actions: the rule of each action; an action without one is not allowed.
+        tiers: the rule of each tier; the defaults where absent.
+    """
+
+    type: Literal["policy"] = "policy"
+    version: Annotated[int, Field(ge=1, lt=2**53)]
+    hubs: frozenset[HubIdField] | Any_ = "*"
+    issued_at: Timestamp
+    expires_at: Timestamp
+    keys: dict[KeyName, PublicKeyHex] = Field(max_length=64)
+    roles: dict[RoleName, Role] = Field(max_length=64)
+    actions: dict[Annotated[ActionName, Field(strict=False)], ActionRule]
+    tiers: dict[Annotated[Tier, Field(strict=False)], TierRule] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _does_not_contradict_itself(self) -> "Policy":
+        if self.expires_at <= self.issued_at:
+            raise ValueError("it expires before it is issued")
+        if len(set(self.keys.values())) != len(self.keys):
+            raise ValueError("one public key has two names")
+        for name, role in self.roles.items():
+            unknown = role.keys - self.keys.keys()
+            if unknown:
+                raise ValueError(f"role {name} names a key that is not listed")
+            if (role.kind is RoleKind.LOCAL_OPERATOR) == bool(role.keys):
+                raise ValueError(f"role {name}: a local operator's key is the hub's own, others are listed")
+        return self
+
+    def tier_rule(self, tier: Tier) -> TierRule:
+        """The rule of a tier, or the default."""
+        return self.tiers.get(tier, TierRule())
+
+
+def id_of_key(public: bytes) -> KeyId:
+    """The id of an Ed25519 public key: the sha256 of its 32 raw bytes."""
+    return KeyId(sha256(public).hexdigest())

@@ -1,0 +1,80 @@
+"""Every reason code there is: why something was refused, held, failed or left unknown.
+
+A code is written to rows, receipts, logs, metrics and exit messages; people read the sentence that
+stands with it. ``tests/contracts/test_reasons.py`` holds that each has one and that ``docs/`` lists
+them all.
+"""
+
+from enum import StrEnum
+from typing import Self
+
+
+class Reason(StrEnum):
+    """A reason code, with what it means for people."""
+
+    sentence: str
+
+    def __new__(cls, code: str, sentence: str) -> Self:
+        """Keep the sentence beside the code."""
+        reason = str.__new__(cls, code)
+        reason._value_ = code
+        reason.sentence = sentence
+        return reason
+
+    # What arrives is not what it should be.
+    TOO_LARGE = "too_large", "More bytes than such a message may have."
+    MALFORMED = "malformed", "Not the JSON, envelope or schema that the format asks for."
+    WRONG_PAYLOAD_TYPE = "wrong_payload_type", "A signed document of another kind."
+    BAD_SIGNATURE = "bad_signature", "No signature by a key that the policy knows verifies."
+    WRONG_HUB = "wrong_hub", "Signed for another hub."
+    WRONG_EPOCH = "wrong_epoch", "Signed for an earlier life of this hub's database."
+
+    # It is what it should be, and may not be done.
+    NO_POLICY = "no_policy", "The hub has no policy: it takes readings and no commands."
+    POLICY_EXPIRED = "policy_expired", "The policy's own time is over."
+    REPLAYED = "replayed", "Seen before; the stored result is the answer."
+    ID_CONFLICT = "id_conflict", "The id of another command, with other content."
+    SEQUENCE_CONFLICT = (
+        "sequence_conflict",
+        "The sequence number of another command of this issuer for this device.",
+    )
+    SUPERSEDED = "superseded", "A later command of the same issuer for the same slot has come."
+    EXPIRED = "expired", "Its time is over."
+    VALID_TOO_LONG = "valid_too_long", "Valid for longer than the policy allows for its action."
+    CLOCK_UNSURE = "clock_unsure", "The hub cannot tell whether its time is over."
+    NOT_YET_VALID = "not_yet_valid", "Issued in what the hub takes for the future."
+    DEVICE_UNKNOWN = "device_unknown", "No device of that id is admitted at this hub."
+    NOT_ALLOWED = "not_allowed", "The policy does not let this issuer do this to this device."
+    UNSUPPORTED_ACTION = "unsupported_action", "The device has no such action."
+    BAD_ARGUMENTS = "bad_arguments", "An argument is missing, unknown, or out of the device's range."
+    UNFIT_STATE = "unfit_state", "The device is not in a state in which this can be done."
+    STALE = "stale", "The device's state has changed since the issuer decided."
+    OPERATION_RUNNING = "operation_running", "The same operation is being carried out."
+    OPERATION_DONE = "operation_done", "The same operation has been carried out; its result is the answer."
+    OUTCOME_UNKNOWN = (
+        "outcome_unknown",
+        "An earlier try of this one-shot may have worked; a person or a fresh read has to tell.",
+    )
+
+    # It waits.
+    DEVICE_BUSY = "device_busy", "Another command works the device."
+    DEVICE_OFFLINE = "device_offline", "The device is not connected."
+    RETRYING = "retrying", "A try failed; the next one is due later."
+    TAKEN_OVER = "taken_over", "Who worked on it stopped; the device is read afresh before anything is sent."
+
+    # It was tried.
+    DEVICE_REFUSED = "device_refused", "The device itself said no."
+    NO_CONFIRMATION = "no_confirmation", "The device did not show the effect in time."
+    OTHER_VALUE = "other_value", "Read back, the device shows another value."
+    BROKER_REFUSED = "broker_refused", "The broker did not take the message."
+    ALREADY_SO = "already_so", "A live reading shows what was asked for; nothing was sent."
+
+    # What devices send.
+    INVALID_UTF8 = "invalid_utf8", "A payload that is not UTF-8."
+    INVALID_PAYLOAD = "invalid_payload", "A payload that its profile cannot read."
+    UNUSABLE_VALUE = "unusable_value", "NaN, out of range, or not of the reading's type."
+    RETAINED_COMMAND = (
+        "retained_command",
+        "A retained message lies on a command topic: it would act at the next reconnect.",
+    )
+    FLAPPING = "flapping", "The device goes on and off faster than its states are reported."

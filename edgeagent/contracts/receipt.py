@@ -1,0 +1,95 @@
+"""A receipt: the final result of one command for one device.
+
+The ``data`` of an event of type ``edgeagent.command.receipt``. It is stored with the run and given
+again, under the same event id, whenever the same command comes again (SPEC T4).
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from edgeagent.clock import ClockSource
+from edgeagent.contracts.actions import ActionName
+from edgeagent.contracts.command import Etag, Version
+from edgeagent.contracts.door import Contract
+from edgeagent.contracts.policy import Level
+from edgeagent.contracts.reasons import Reason
+from edgeagent.contracts.scalars import (
+    CommandIdField,
+    DeviceIdField,
+    DigestField,
+    KeyIdField,
+    Timestamp,
+)
+
+
+class Outcome(StrEnum):
+    """How a command ended. The final states of ``core/lifecycle``."""
+
+    SUCCEEDED = "succeeded"
+    """The effect is there, at the receipt's level."""
+    REFUSED = "refused"
+    """Nothing was done, and nothing will be."""
+    SUPERSEDED = "superseded"
+    """A later command of the same slot came before it began."""
+    CANCELLED = "cancelled"
+    """Withdrawn before it began."""
+    EXPIRED = "expired"
+    """Its time was over before it began."""
+    FAILED = "failed"
+    """It was tried, and is known not to have happened."""
+    ROLLED_BACK = "rolled_back"
+    """It failed in the middle; what was done is undone."""
+    ROLLBACK_FAILED = "rollback_failed"
+    """It failed in the middle, and undoing it failed too."""
+    UNKNOWN = "unknown"
+    """It was sent; nothing tells whether it happened."""
+
+
+class StateMark(Contract):
+    """A device's state, by version and etag."""
+
+    version: Version
+    etag: Etag
+
+
+class Receipt(Contract):
+    """The result of a command.
+
+    Attributes:
+        command: its id.
+        payload_sha256: of the payload bytes that were signed.
+        issuer: the key that signed it.
+        device: whom it was for.
+        action: what was asked.
+        run: which run of the command: 1, or more after a replay of a dead letter.
+        outcome: how it ended.
+        reason: why, where there is more to say.
+        detail: what the device said of it, cleaned for people.
+        level: how surely it is known; of a success.
+        attempts: how often it was sent.
+        fence: of the lock under which it was worked; 0 when it never began.
+        before: the device's state when it was begun.
+        after: the device's state at the end.
+        finished_at: when.
+        clock: what that time rests on.
+    """
+
+    type: Literal["receipt"] = "receipt"
+    command: CommandIdField
+    payload_sha256: DigestField
+    issuer: KeyIdField
+    device: DeviceIdField
+    action: ActionName = Field(strict=False)
+    run: Annotated[int, Field(ge=1)]
+    outcome: Outcome = Field(strict=False)
+    reason: Reason | None = Field(default=None, strict=False)
+    detail: Annotated[str, Field(max_length=200)] | None = None
+    level: Level | None = Field(default=None, strict=False)
+    attempts: Annotated[int, Field(ge=0)]
+    fence: Annotated[int, Field(ge=0)]
+    before: StateMark | None = None
+    after: StateMark | None = None
+    finished_at: Timestamp
+    clock: ClockSource = Field(strict=False)

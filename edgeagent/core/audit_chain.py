@@ -1,0 +1,137 @@
+"""The audit trail's chain: an edited, removed, swapped or inserted row breaks it.
+
+    hash(n) = sha256( hash(n-1) || bytes of row n ),    hash(0) = 32 zero bytes
+
+The bytes of a row are the JSON array of its fields in their declared order, compact and UTF-8, so
+that ``jq`` and ``sha256sum`` can follow the chain without us (SPEC A3).
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+from typing import Final
+
+from pydantic import JsonValue
+
+GENESIS: Final = bytes(32)
+"""What the first row's hash builds on."""
+
+
+class AuditKind(StrEnum):
+    """What an audit row tells."""
+
+    DATABASE_CREATED = "database_created"
+    """A new epoch began; names a damaged file that was set aside."""
+    STARTED = "started"
+    """The agent has started: incarnation, version, boot."""
+    STOPPED = "stopped"
+    """The agent has stopped in order."""
+    DEVICE_ADMITTED = "device_admitted"
+    """A device was admitted, by whom."""
+    DEVICE_FORGOTTEN = "device_forgotten"
+    """A device was forgotten, by whom."""
+    RETAINED_COMMAND = "retained_command"
+    """A retained message lies on a command topic."""
+    POLICY_ACCEPTED = "policy_accepted"
+    """A policy came into force."""
+    POLICY_REFUSED = "policy_refused"
+    """A policy was refused; the one in force stays."""
+    CLOCK_PROVEN = "clock_proven"
+    """A proof of the time was taken after a time without one."""
+    COMMAND_ACCEPTED = "command_accepted"
+    """A command passed the gate and stands in the inbox."""
+    COMMAND_HELD = "command_held"
+    """A command waits for what the gate misses."""
+    COMMAND_REFUSED = "command_refused"
+    """A command was refused, at which moment and why."""
+    COMMANDS_UNVERIFIED = "commands_unverified"
+    """Refusals without a verified origin, counted over a minute."""
+    COMMAND_REPLAYED = "command_replayed"
+    """Repeats of known commands, counted over a minute."""
+    COMMAND_SUPERSEDED = "command_superseded"
+    """A later command of the same slot took its place."""
+    COMMAND_CLAIMED = "command_claimed"
+    """A command was begun: device, fence, holder."""
+    STEP_SENT = "step_sent"
+    """A message is about to go to the device."""
+    COMMAND_WAITING = "command_waiting"
+    """A try ended without result; when the next is due and why."""
+    COMMAND_TAKEN_OVER = "command_taken_over"
+    """The holder stopped; the command is worked anew."""
+    COMMAND_SETTLED = "command_settled"
+    """A command is final: outcome, reason, level."""
+    COMMAND_CORRECTED = "command_corrected"
+    """An outcome that was unknown has become known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRow:
+    """One row of the trail.
+
+    Attributes:
+        number: 1, 2, 3 without a hole.
+        at: RFC 3339 in UTC, the best guess.
+        clock: what that guess rests on.
+        kind: what it tells.
+        subject: whom it is about: a device, a command, a file.
+        actor: who did it: a key id, ``uid:1000``, ``agent``.
+        detail: the rest, as compact JSON.
+    """
+
+    number: int
+    at: str
+    clock: str
+    kind: AuditKind
+    subject: str
+    actor: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Where the chain does not hold.
+
+    Attributes:
+        number: the first row that does not fit.
+        why: what is wrong with it.
+    """
+
+    number: int
+    why: str
+
+
+def row_bytes(row: AuditRow) -> bytes:
+    """The bytes of a row that its hash covers."""
+    fields = [row.number, row.at, row.clock, row.kind.value, row.subject, row.actor, row.detail]
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def next_hash(previous: bytes, row: AuditRow) -> bytes:
+    """The hash of ``row`` as the successor of the row whose hash is ``previous``."""
+    return sha256(previous + row_bytes(row)).digest()
+
+
+def detail_text(fields: dict[str, JsonValue]) -> str:
+    """Write a row's detail: compact JSON with sorted keys."""
+    return json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True)
+
+
+def first_break(
+    rows: Iterable[tuple[AuditRow, bytes]], *, after: int = 0, previous: bytes = GENESIS
+) -> Break | None:
+    """Follow the chain and name the first row that does not fit.
+
+    Args:
+        rows: each row with its stored hash, in order.
+        after: the number of the row before the first.
+        previous: the hash of that row.
+    """
+    for row, stored in rows:
+        if row.number != after + 1:
+            return Break(after + 1, f"row {after + 1} is missing, row {row.number} follows")
+        if next_hash(previous, row) != stored:
+            return Break(row.number, "its hash does not fit its content and its predecessor")
+        after, previous = row.number, stored
+    return None

@@ -1,0 +1,1 @@
+"""All SQL and state files of the hub."""

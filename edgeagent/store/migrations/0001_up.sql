@@ -1,0 +1,89 @@
+-- What goes up: readings into numbered streams, with all that keeps them once and in order.
+
+-- Single values of the hub: its epoch, its incarnation, its floor of time.
+CREATE TABLE meta (
+    name  TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The next number of each stream. A row of its own: rowids start again after a table is drained.
+CREATE TABLE streams (
+    stream TEXT PRIMARY KEY CHECK (stream IN ('record', 'state', 'telemetry')),
+    next   INTEGER NOT NULL CHECK (next >= 1)
+) STRICT, WITHOUT ROWID;
+INSERT INTO streams (stream, next) VALUES ('record', 1), ('state', 1), ('telemetry', 1);
+
+-- Events that the cloud has not acknowledged. Acknowledged ones are deleted by their numbers.
+CREATE TABLE outbox (
+    stream      TEXT NOT NULL CHECK (stream IN ('record', 'state', 'telemetry')),
+    number      INTEGER NOT NULL CHECK (number >= 1),
+    type        TEXT NOT NULL,
+    device      TEXT,
+    at          INTEGER NOT NULL,  -- microseconds since 1970, the best guess
+    error       INTEGER,           -- milliseconds that it may be off; NULL when unknown
+    boot        INTEGER NOT NULL,  -- milliseconds since boot
+    incarnation INTEGER NOT NULL,
+    data        BLOB NOT NULL,     -- the JSON text of the event's data
+    PRIMARY KEY (stream, number)
+) STRICT, WITHOUT ROWID;
+
+-- Events that the cloud will never take, kept for a person.
+CREATE TABLE outbox_refused (
+    stream TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    type   TEXT NOT NULL,
+    device TEXT,
+    data   BLOB NOT NULL,
+    reason TEXT NOT NULL,
+    PRIMARY KEY (stream, number)
+) STRICT, WITHOUT ROWID;
+
+-- What tells a redelivery from a new message: packet ids and digests of the last messages of each
+-- broker session, one row for each commit. 18 bytes a message: packet id, digest.
+CREATE TABLE delivery_marks (
+    session TEXT NOT NULL,
+    batch   INTEGER NOT NULL,
+    marks   BLOB NOT NULL CHECK (length(marks) % 18 = 0),
+    PRIMARY KEY (session, batch)
+) STRICT, WITHOUT ROWID;
+
+-- Admitted devices.
+CREATE TABLE devices (
+    device      TEXT PRIMARY KEY,
+    label       TEXT NOT NULL,
+    profile     TEXT NOT NULL,
+    parameters  TEXT NOT NULL,  -- JSON, the values of the profile's parameters
+    admitted_at TEXT NOT NULL,
+    admitted_by TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The state of each device as a whole: grows at each change of a state reading.
+CREATE TABLE shadows (
+    device  TEXT PRIMARY KEY REFERENCES devices (device) ON DELETE CASCADE,
+    version INTEGER NOT NULL CHECK (version >= 0),
+    etag    TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Its state readings. `pending` is a newer value that is told when its minimum interval is over.
+CREATE TABLE shadow_readings (
+    device   TEXT NOT NULL REFERENCES devices (device) ON DELETE CASCADE,
+    reading  TEXT NOT NULL,
+    value    TEXT,              -- JSON; NULL before the first is told
+    version  INTEGER NOT NULL CHECK (version >= 0),
+    at       INTEGER NOT NULL,  -- microseconds since 1970, of the change
+    retained INTEGER NOT NULL CHECK (retained IN (0, 1)),
+    pending  TEXT,              -- JSON
+    PRIMARY KEY (device, reading)
+) STRICT, WITHOUT ROWID;
+
+-- The audit trail. Each row's hash covers it and its predecessor's hash.
+CREATE TABLE audit (
+    number  INTEGER PRIMARY KEY CHECK (number >= 1),
+    at      TEXT NOT NULL,
+    clock   TEXT NOT NULL,
+    kind    TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    actor   TEXT NOT NULL,
+    detail  TEXT NOT NULL,
+    hash    BLOB NOT NULL CHECK (length(hash) = 32)
+) STRICT;
