@@ -253,10 +253,17 @@ class ProvenClock:
         )
 
     def raise_floor(self, moment: datetime) -> bool:
-        """Note that ``moment`` is certainly past. The floor never falls."""
+        """Note that ``moment`` is certainly past. The floor never falls.
+
+        A proof whose whole interval lies before ``moment`` was wrong, and is dropped.
+        """
         if moment <= self._floor:
             return False
         self._floor = moment
+        if self._proof is not None:
+            best, error = _carried(self._proof, self._readings.boot())
+            if best + error < moment:
+                self._proof = None
         return True
 
 

@@ -3,6 +3,9 @@
 Each kind of identifier is a type of its own with one maker. A value that came through its maker
 may be placed in a topic, a file name, SQL, a log line or a terminal without another thought: it
 carries no wildcard, separator, NUL, control character or markup (SPEC V5). Nothing else may.
+
+Operations, labels, topics and filters are wider, as their types say: none of them names a file, only
+topics and filters go into topics, and a page escapes all of them.
 """
 
 import re

@@ -62,6 +62,25 @@ class Metrics:
             registry=registry,
         )
         self.devices = Gauge("edgeagent_devices", "Admitted devices.", registry=registry)
+        self.commands_admitted = Counter(
+            "edgeagent_commands_admitted",
+            "Commands that came and were not refused.",
+            ["verdict"],
+            registry=registry,
+        )
+        self.commands_refused = Counter(
+            "edgeagent_commands_refused", "Commands refused when they came.", ["reason"], registry=registry
+        )
+        self.commands_settled = Counter(
+            "edgeagent_commands_settled", "Commands that ended.", ["outcome"], registry=registry
+        )
+        self.retries = Counter("edgeagent_command_retries", "Tries after the first.", registry=registry)
+        self.shadow_answers = Counter(
+            "edgeagent_shadow_answers",
+            "Answers from what is known of a device: hit, miss, stale.",
+            ["result"],
+            registry=registry,
+        )
         self.clock_error = Gauge(
             "edgeagent_clock_error_seconds",
             "How far the clock may be off; -1 when unknown.",

@@ -20,8 +20,23 @@ from edgeagent.contracts.mqtt import (
     Session,
     Subscription,
 )
+from edgeagent.contracts.policy import Level, Tier
+from edgeagent.contracts.reports import (
+    AdmitRequest,
+    CommandReport,
+    CommandsReport,
+    DeviceReport,
+    DevicesReport,
+    HealthReport,
+    OutboxReport,
+    SendReport,
+    SendRequest,
+    StatusReport,
+)
+from edgeagent.core.gate import World
+from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
 from edgeagent.errors import TransientError
-from edgeagent.ids import Epoch
+from edgeagent.ids import CommandId, DeviceId, Epoch
 
 
 class Trouble(StrEnum):
@@ -216,6 +231,60 @@ class CommandSource(Protocol):
         ...
 
 
+class WorkDesk(Protocol):
+    """Where whoever works commands gets them and brings them back.
+
+    Whoever works never names a topic, a payload or an address: it asks for a step of the claimed
+    command's plan, and the desk sends it if the lock is still held (DESIGN decision 9).
+    """
+
+    async def claim(self, lane: Tier, holder: str) -> Claim:
+        """Wait for a command of a lane and lock its device."""
+        ...
+
+    async def renew(self, claim: Claim) -> None:
+        """Lengthen the lease.
+
+        Raises:
+            LostRaceError: somebody else may have the device by now.
+        """
+        ...
+
+    async def publish(self, claim: Claim, step: StepName) -> PublishResult:
+        """Send a step, recorded before it leaves; and begin to wait for what answers it.
+
+        Raises:
+            LostRaceError: the lock is not ours any more; nothing was sent.
+            LinkError: the broker cannot be reached; nothing was sent.
+            RejectedError: the device has no such step, or the message is too large; nothing was sent.
+        """
+        ...
+
+    async def await_confirmation(self, claim: Claim, *, level: Level, within: timedelta) -> Answered:
+        """Wait until the last step is proven to ``level``, denied, read back or over; at most so long."""
+        ...
+
+    async def read_device(self, claim: Claim) -> World:
+        """What is known now of everything that the gate judges by."""
+        ...
+
+    async def finish(self, claim: Claim, ending: Ending) -> None:
+        """End the command, in one commit.
+
+        Raises:
+            LostRaceError: the lock is not ours any more; nothing was written.
+        """
+        ...
+
+    async def postpone(self, claim: Claim, later: Later) -> None:
+        """Give the command back, to be taken up again later.
+
+        Raises:
+            LostRaceError: the lock is not ours any more; nothing was written.
+        """
+        ...
+
+
 class TimeSource(Protocol):
     """Somebody who signs the time."""
 
@@ -228,6 +297,73 @@ class TimeSource(Protocol):
         Raises:
             LinkError: there was none.
         """
+        ...
+
+
+class Operator(Protocol):
+    """What a person at the hub may ask of the agent.
+
+    Each ``actor`` is who the operating system says is asking.
+    """
+
+    async def health(self) -> HealthReport:
+        """Look at everything."""
+        ...
+
+    async def status(self) -> StatusReport:
+        """The hub at a glance."""
+        ...
+
+    async def devices(self) -> DevicesReport:
+        """All devices and proposals."""
+        ...
+
+    async def device(self, device: DeviceId) -> DeviceReport:
+        """One admitted device.
+
+        Raises:
+            RejectedError: it is not admitted.
+        """
+        ...
+
+    async def admit(self, request: AdmitRequest, actor: str) -> DeviceReport:
+        """Take a device in.
+
+        Raises:
+            RejectedError: it cannot be taken in; the message says why.
+        """
+        ...
+
+    async def forget(self, device: DeviceId, actor: str) -> None:
+        """Let a device go.
+
+        Raises:
+            RejectedError: it is not admitted.
+        """
+        ...
+
+    async def commands(self) -> CommandsReport:
+        """The commands that came last."""
+        ...
+
+    async def command(self, command: CommandId) -> CommandReport:
+        """One command.
+
+        Raises:
+            RejectedError: none of that id has come.
+        """
+        ...
+
+    async def send(self, request: SendRequest, actor: str) -> SendReport:
+        """Make a command in the hub's own name, and wait for its end.
+
+        Raises:
+            StorageError: it was not stored, and so not done.
+        """
+        ...
+
+    async def outbox(self) -> OutboxReport:
+        """How much waits for the cloud."""
         ...
 
 

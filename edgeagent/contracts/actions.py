@@ -107,7 +107,7 @@ class Argument:
             case ArgumentKind.INTEGER:
                 return type(value) is int and self._within(value)
             case ArgumentKind.NUMBER:
-                return type(value) in {int, float} and self._within(float(value))
+                return (type(value) is int or type(value) is float) and self._within(value)
 
     def _within(self, number: float) -> bool:
         low = self.minimum is None or number >= self.minimum

@@ -39,6 +39,7 @@ DEPTH: Final = 16
 
 _INT64_DIGITS: Final = 20
 _INT64: Final = range(-(2**63), 2**63)
+_SHOWN: Final = 40
 _BOM: Final = b"\xef\xbb\xbf"
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
@@ -145,7 +146,8 @@ def decode(contract: type[C], raw: bytes, *, limit: int) -> C:
 
     Raises:
         MalformedError: the bytes are not JSON, or not this contract; the message names the first
-            few faults by their place, without repeating the values.
+            few faults by their place. Of the values it repeats only what should have been an
+            identifier, quoted and cut.
     """
     value = parse(raw, limit=limit)
     try:
@@ -160,13 +162,19 @@ def encode(contract: Contract) -> bytes:
 
 
 def faults(why: ValidationError, *, most: int = 4) -> str:
-    """Say what is wrong with a value, by place, without its values."""
+    """Say what is wrong with a value, by place; ``decode`` says what of the value is repeated."""
     lines = [
-        f"{'.'.join(str(step) for step in error['loc']) or 'value'}: {error['msg']}"
+        f"{'.'.join(_step(step) for step in error['loc']) or 'value'}: {error['msg']}"
         for error in why.errors(include_url=False, include_context=False, include_input=False)
     ]
     more = f" (+{len(lines) - most} more)" if len(lines) > most else ""
     return "; ".join(lines[:most]) + more
+
+
+def _step(step: int | str) -> str:
+    """One step of a place. A field that nobody knows may bear any name."""
+    text = str(step)
+    return text if text.isprintable() and len(text) <= _SHOWN else ascii(text[:_SHOWN])
 
 
 def _decoded(decoder: Callable[[str], V], raw: bytes, limit: int) -> V:

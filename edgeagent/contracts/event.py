@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, JsonValue
 from typing_extensions import override
 
-from edgeagent.clock import EPOCH, ClockSource
+from edgeagent.clock import EPOCH, Wall
 from edgeagent.contracts.door import Contract
 from edgeagent.contracts.scalars import Timestamp
 from edgeagent.errors import MalformedError
@@ -26,6 +26,10 @@ from edgeagent.ids import DeviceId, Epoch, HubId, epoch, hub_id
 
 BATCH_CONTENT_TYPE: Final = "application/cloudevents-batch+json"
 """The media type of a JSON array of events (CloudEvents HTTP binding 3.3)."""
+
+
+_MICROSECOND: Final = timedelta(microseconds=1)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class Stream(StrEnum):
@@ -87,10 +91,19 @@ class EventTime:
     error: int | None
     boot: int
 
-    @property
-    def moment(self) -> datetime:
-        """``at`` as an aware datetime."""
-        return EPOCH + timedelta(microseconds=self.at)
+    @classmethod
+    def of(cls, wall: Wall, boot: timedelta) -> Self:
+        """The instant of ``boot``, at which the clock said ``wall``."""
+        error = wall.error
+        return cls(
+            at=(wall.best - EPOCH) // _MICROSECOND,
+            error=None if error is None else error // _MILLISECOND + 1,
+            boot=boot // _MILLISECOND,
+        )
+
+    def earlier(self, microseconds: int) -> "EventTime":
+        """The instant so much before this one."""
+        return EventTime(self.at - microseconds, self.error, self.boot - microseconds // 1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +199,7 @@ def render(hub: HubId, life: Epoch, stream: Stream, event: StoredEvent) -> bytes
     )
 
 
-def data_text(fields: Mapping[str, JsonValue]) -> bytes:
+def data_text(fields: Mapping[str, object]) -> bytes:
     """Write an event's ``data``: compact JSON that a strict parser takes.
 
     Raises:
@@ -195,10 +208,6 @@ def data_text(fields: Mapping[str, JsonValue]) -> bytes:
     return json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
-def quality_of(source: ClockSource) -> TimeQuality:
-    """What a clock's source is worth."""
-    return TimeQuality.UNKNOWN if source is ClockSource.NONE else TimeQuality.PROVEN
-
-
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 19 and text[0] != "0"  # noqa: PLR2004
+    digits = text.isascii() and text.isdigit() and len(text) <= 19  # noqa: PLR2004
+    return digits and text[0] != "0" and int(text) < 2**63

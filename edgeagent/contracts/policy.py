@@ -122,12 +122,15 @@ class TierRule(Contract):
         attempts: how often an absolute action is tried in all.
         first_delay: the longest wait after the first failure; it doubles.
         longest_delay: where the doubling stops.
+        accept_unsure_clock: whether a command may be begun while the hub cannot tell if its time is
+            over; the low tier only (SPEC T5).
     """
 
-    concurrency: Annotated[int, Field(ge=1, le=64)] = 4
+    concurrency: Annotated[int, Field(ge=1, le=16)] = 4
     attempts: Annotated[int, Field(ge=1, le=10)] = 3
     first_delay: Duration = timedelta(seconds=1)
     longest_delay: Duration = timedelta(seconds=30)
+    accept_unsure_clock: bool = False
 
 
 class Policy(Contract):
@@ -166,6 +169,11 @@ class Policy(Contract):
                 raise ValueError(f"role {name} names a key that is not listed")
             if (role.kind is RoleKind.LOCAL_OPERATOR) == bool(role.keys):
                 raise ValueError(f"role {name}: a local operator's key is the hub's own, others are listed")
+            if role.hubs and role.kind is not RoleKind.LOCAL_OPERATOR:
+                # It would hold at every hub, which is not what was meant.
+                raise ValueError(f"role {name}: only a local operator's role names hubs")
+        if any(rule.accept_unsure_clock for tier, rule in self.tiers.items() if tier is not Tier.LOW):
+            raise ValueError("only the low tier may accept an unsure clock")
         return self
 
     def tier_rule(self, tier: Tier) -> TierRule:

@@ -14,7 +14,7 @@ class Reason(StrEnum):
 
     sentence: str
 
-    def __new__(cls, code: str, sentence: str) -> Self:
+    def __new__(cls, code: str, sentence: str = "") -> Self:
         """Keep the sentence beside the code."""
         reason = str.__new__(cls, code)
         reason._value_ = code
@@ -47,6 +47,7 @@ class Reason(StrEnum):
     NOT_ALLOWED = "not_allowed", "The policy does not let this issuer do this to this device."
     UNSUPPORTED_ACTION = "unsupported_action", "The device has no such action."
     BAD_ARGUMENTS = "bad_arguments", "An argument is missing, unknown, or out of the device's range."
+    CANNOT_CONFIRM = "cannot_confirm", "The device cannot prove the level that the policy asks for."
     UNFIT_STATE = "unfit_state", "The device is not in a state in which this can be done."
     STALE = "stale", "The device's state has changed since the issuer decided."
     OPERATION_RUNNING = "operation_running", "The same operation is being carried out."
@@ -59,6 +60,7 @@ class Reason(StrEnum):
     # It waits.
     DEVICE_BUSY = "device_busy", "Another command works the device."
     DEVICE_OFFLINE = "device_offline", "The device is not connected."
+    BROKER_AWAY = "broker_away", "The broker cannot be reached; nothing was sent."
     RETRYING = "retrying", "A try failed; the next one is due later."
     TAKEN_OVER = "taken_over", "Who worked on it stopped; the device is read afresh before anything is sent."
 

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, PlainSerializer, StringCon
 from edgeagent import ids
 from edgeagent.errors import MalformedError
 
-_RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:[0-5]\d)", re.ASCII)
 _DURATION: Final = re.compile(r"(\d{1,9})(ms|s|m|h|d)", re.ASCII)
 _UNITS: Final = {
     "ms": timedelta(milliseconds=1),

@@ -19,7 +19,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import Field
 
-from edgeagent.contracts.door import Contract, decode
+from edgeagent.contracts.door import Contract, decode, encode
 from edgeagent.contracts.policy import id_of_key
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.scalars import Base64, KeyIdField
@@ -136,6 +136,34 @@ def sign(payload: bytes, payload_type: str, signers: Sequence[Signer]) -> bytes:
     )
 
 
+def unproven_payload(raw: bytes) -> bytes:
+    """The payload of an envelope whose signatures were verified before it was stored.
+
+    Raises:
+        MalformedError: it is no envelope.
+    """
+    return decode(Envelope, raw, limit=len(raw)).payload
+
+
+def merged(first: bytes, second: bytes) -> bytes:
+    """One envelope with the signatures of two around the same payload.
+
+    Raises:
+        MalformedError: one is no envelope, or together they have too many signatures.
+        RejectedError: they are around different payloads.
+    """
+    one, other = (decode(Envelope, raw, limit=len(raw)) for raw in (first, second))
+    if (one.payload, one.payloadType) != (other.payload, other.payloadType):
+        raise RejectedError("envelopes around different payloads")
+    known = {(each.keyid, each.sig) for each in one.signatures}
+    more = [each for each in other.signatures if (each.keyid, each.sig) not in known]
+    if len(one.signatures) + len(more) > MOST_SIGNATURES:
+        raise MalformedError(f"more than {MOST_SIGNATURES} signatures")
+    return encode(
+        Envelope(payload=one.payload, payloadType=one.payloadType, signatures=[*one.signatures, *more])
+    )
+
+
 def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:
     """PAE of DSSE: ``DSSEv1 SP LEN(type) SP type SP LEN(body) SP body``."""
     kind = payload_type.encode()
@@ -157,7 +185,7 @@ def _signers(envelope: Envelope, keyring: Keyring) -> tuple[KeyId, ...]:
             continue
         try:
             _public_key(public).verify(signature.sig, message)
-        except InvalidSignature:
+        except (InvalidSignature, ValueError):  # the latter: a key of the wrong length
             continue
         found.append(signature.keyid)
     return tuple(found)
@@ -165,7 +193,4 @@ def _signers(envelope: Envelope, keyring: Keyring) -> tuple[KeyId, ...]:
 
 @lru_cache(maxsize=64)
 def _public_key(raw: bytes) -> Ed25519PublicKey:
-    try:
-        return Ed25519PublicKey.from_public_bytes(raw)
-    except ValueError as why:
-        raise RefusedEnvelopeError(Reason.BAD_SIGNATURE, "a public key of the wrong length") from why
+    return Ed25519PublicKey.from_public_bytes(raw)

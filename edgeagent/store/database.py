@@ -30,13 +30,18 @@ from typing import Final, Generic, Self, TypeVar
 import aiosqlite
 
 from edgeagent.errors import BrokenInvariantError, StorageError
-from edgeagent.store.files import FAULTY_CODES, check_file, migrate
+from edgeagent.store.files import FAULTY_CODES, DamagedFileError, check_file, check_pages, migrate
 
 T = TypeVar("T")
 SqlValue = str | int | float | bytes | None
 Parameters = Sequence[SqlValue] | Mapping[str, SqlValue]
 
 _BUSY: Final = 5_000
+_OUR_CODES: Final = frozenset(
+    {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG}
+)
+# No future can hold a StopIteration: whoever waits for it would wait for ever.
+_STOPPED: Final = "the work ended with StopIteration"
 
 
 class Snapshot:
@@ -93,6 +98,14 @@ class _Thread(aiosqlite.Connection):
     second, as one function with twenty sharing a commit 33,000.
     """
 
+    async def begin(self) -> None:
+        """Open the connection; if that fails, wait for the thread, which tells the loop of its end."""
+        try:
+            await self
+        except BaseException:
+            await asyncio.to_thread(self._thread.join)
+            raise
+
     async def run(self, work: Callable[[], T]) -> T:
         """Run a function in the connection's thread."""
         result: T = await self._execute(work)  # type: ignore[no-untyped-call]  # protected; see pyproject
@@ -130,6 +143,7 @@ class Database:
         self._scheduled = False
         self._guard = threading.Lock()
         self._poisoned = False
+        self._closed = False
         self.generation = 0
         self.commits = 0
 
@@ -148,21 +162,26 @@ class Database:
         Raises:
             DamagedFileError: it is no whole database of ours.
             NewerFileError: a newer edgeagent made it.
+            StorageError: the disk does not give it, or takes no writes.
         """
         check_file(path)
         writer = _Thread(partial(_connect, path), iter_chunk_size=1)
-        await writer
         try:
-            await writer.run(lambda: migrate(writer.connection(), migrations))
-            reader = _Thread(partial(_connect_reader, path), iter_chunk_size=1)
-            await reader
-        except BaseException:
-            await writer.close()
-            raise
+            await writer.begin()
+            try:
+                await writer.run(lambda: migrate(writer.connection(), migrations))
+                reader = _Thread(partial(_connect_reader, path), iter_chunk_size=1)
+                await reader.begin()
+            except BaseException:
+                await writer.close()
+                raise
+        except sqlite3.Error as why:
+            raise StorageError(f"cannot open {path}: {why}") from why
         return cls(path, writer, reader, after_commit)
 
     async def close(self) -> None:
         """Finish what is queued and close both connections."""
+        self._closed = True
         await self._reader.close()
         await self._writer.close()
 
@@ -173,17 +192,23 @@ class Database:
 
         Raises:
             StorageError: the disk did not take it; nothing of it is saved.
-            BrokenInvariantError: a constraint of the database forbids it.
+            BrokenInvariantError: a constraint of the database forbids it, a statement is wrong, or
+                the database is closed.
             AgentError: whatever ``work`` itself raised; nothing of it is saved.
         """
+        self._check_open()
         future: asyncio.Future[T] = self._loop.create_future()
         entry = _Entry(work, future)
         with self._guard:
             self._waiting.append(entry)  # type: ignore[arg-type]  # a list of entries of any T
             first, self._scheduled = not self._scheduled, True
         if first:
-            # If this caller is cancelled here the group goes on in its thread.
-            await self._writer.run(self._commit_group)
+            try:
+                await self._writer.run(self._commit_group)
+            except BaseException:
+                # The group goes on in its thread; nobody waits for this result of it any more.
+                future.cancel()
+                raise
         return await future
 
     async def read(self, work: Callable[[Snapshot], T]) -> T:
@@ -191,14 +216,32 @@ class Database:
 
         Raises:
             StorageError: the disk did not give it.
+            BrokenInvariantError: the database is closed.
         """
+        self._check_open()
         return await self._reader.run(partial(self._read, work))
 
     async def checkpoint(self) -> None:
-        """Move the write-ahead log into the file and cut it to nothing, as far as readers allow."""
-        await self._writer.run(
-            lambda: self._writer.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        )
+        """Move the write-ahead log into the file and cut it to nothing, as far as readers allow.
+
+        Raises:
+            StorageError: the disk did not take it; the log still holds all of it.
+            BrokenInvariantError: the database is closed.
+        """
+        self._check_open()
+        await self._writer.run(self._cut_log)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise BrokenInvariantError(f"{self._path.name} is closed")
+
+    def _cut_log(self) -> None:
+        try:
+            if self._poisoned:
+                self._open_anew()
+            self._writer.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except sqlite3.Error as why:
+            raise self._failure(why) from why
 
     def _read(self, work: Callable[[Snapshot], T]) -> T:
         connection = self._reader.connection()
@@ -212,6 +255,8 @@ class Database:
                 connection.execute("ROLLBACK")
         except sqlite3.Error as why:
             raise StorageError(f"cannot read {self._path.name}: {why}") from why
+        except StopIteration as why:
+            raise BrokenInvariantError(_STOPPED) from why
 
     def _commit_group(self) -> None:
         """Commit everything that waits; runs in the database's thread."""
@@ -248,18 +293,22 @@ class Database:
                     connection.execute("ROLLBACK")
                 raise
         except sqlite3.Error as why:
-            self._poisoned = self._poisoned or is_faulty(why)
-            raise StorageError(f"cannot write {self._path.name}: {why}") from why
+            raise self._failure(why) from why
         self.commits += 1
         self._after_commit()
         return outcomes
 
+    def _failure(self, why: sqlite3.Error) -> StorageError:
+        self._poisoned = self._poisoned or is_faulty(why)
+        return StorageError(f"cannot write {self._path.name}: {why}")
+
     def _open_anew(self) -> None:
         connection = _connect(self._path)
-        problem = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if problem != "ok":
+        try:
+            check_pages(connection, self._path)
+        except (sqlite3.Error, DamagedFileError) as why:
             connection.close()
-            raise StorageError(f"{self._path.name} is damaged: {problem}")
+            raise StorageError(f"{self._path.name} cannot be written again: {why}") from why
         self._writer.replace(connection)
         self._poisoned = False
         self.generation += 1
@@ -271,16 +320,26 @@ def is_faulty(why: sqlite3.Error) -> bool:
     return code is not None and (code & 0xFF) in FAULTY_CODES
 
 
+def _is_ours(why: sqlite3.Error) -> bool:
+    """Whether an error is the fault of a statement or its parameters, and of nothing else."""
+    # The module's own refusals, such as a missing parameter, have no code of SQLite.
+    code = getattr(why, "sqlite_errorcode", None)
+    return code is None or (code & 0xFF) in _OUR_CODES
+
+
 def _savepoint(connection: sqlite3.Connection, work: Callable[[Transaction], object]) -> object:
     """Run one function of a group; its own failure undoes only itself."""
     connection.execute("SAVEPOINT work")
     try:
         result = work(Transaction(connection))
-    except sqlite3.IntegrityError as why:
+    except sqlite3.Error as why:
+        if not _is_ours(why):
+            raise  # the disk or the file: the whole group fails
         failure: Exception = BrokenInvariantError(f"the database forbids it: {why}")
         failure.__cause__ = why
-    except sqlite3.Error:
-        raise  # the disk or the file: the whole group fails
+    except StopIteration as why:
+        failure = BrokenInvariantError(_STOPPED)
+        failure.__cause__ = why
     except Exception as why:  # noqa: BLE001 - it is handed to whoever asked for the work
         failure = why
     else:
@@ -288,7 +347,7 @@ def _savepoint(connection: sqlite3.Connection, work: Callable[[Transaction], obj
         return _Done(result)
     if not connection.in_transaction:
         # Disk full and I/O errors make SQLite roll back by itself, and the rest of the group with it.
-        raise failure
+        raise StorageError("a failure rolled the whole group back") from failure
     connection.execute("ROLLBACK TO work")
     connection.execute("RELEASE work")
     return failure

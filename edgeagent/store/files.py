@@ -15,7 +15,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final
 
-from edgeagent.errors import AgentError, BrokenInvariantError, ConfigurationError
+from edgeagent.errors import AgentError, BrokenInvariantError, ConfigurationError, StorageError
 
 APPLICATION_ID: Final = 0x65646765
 """``edge``, in the header of each file of ours."""
@@ -23,9 +23,23 @@ APPLICATION_ID: Final = 0x65646765
 FAULTY_CODES: Final = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 """Primary result codes after which a file or disk is not to be trusted."""
 
+# Primary result codes that tell of the surroundings: who looks again later may find a whole file.
+_HINDERED: Final = frozenset(
+    {
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
 # What a full check may take at start; a longer one is left to upkeep (SPEC R5: starts in under 5 s).
 _CHECK_SECONDS: Final = 2.0
 _HEADER: Final = b"SQLite format 3\x00"
+_LARGEST_PAGE: Final = 65_536
 
 
 class DamagedFileError(AgentError):
@@ -37,34 +51,66 @@ class NewerFileError(ConfigurationError):
 
 
 def check_file(path: Path) -> None:
-    """Look whether a file can be used, before anything is written to it.
+    """Look whether a file can be used, without a change to it or to its log.
 
     The check of all pages is bounded in time; a file too large for it is taken on its schema.
 
     Raises:
         DamagedFileError: zeros, a stub, another format, or broken pages.
         NewerFileError: not ours.
+        StorageError: it cannot be read now.
     """
     log = path.with_name(path.name + "-wal")
-    if not path.exists() or path.stat().st_size == 0:
-        if log.exists() and log.stat().st_size:
-            raise DamagedFileError(f"{path.name} is empty but has a log")
-        return
-    with path.open("rb") as file:
-        if file.read(len(_HEADER)) != _HEADER:
-            raise DamagedFileError(f"{path.name} is no database")
     try:
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            application = int(connection.execute("PRAGMA application_id").fetchone()[0])
-            tables = int(connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0])
-            if tables and application != APPLICATION_ID:
-                raise NewerFileError(f"{path} is the database of another program; it is left as it is")
-            _check_pages(connection, path)
+        if not path.exists() or path.stat().st_size == 0:
+            if log.exists() and log.stat().st_size:
+                raise DamagedFileError(f"{path.name} is empty but has a log")
+            return
+        with path.open("rb") as file:
+            if file.read(len(_HEADER)) != _HEADER:
+                raise DamagedFileError(f"{path.name} is no database")
+    except OSError as why:
+        raise StorageError(f"cannot read {path}: {why.strerror}") from why
+    try:
+        _check_content(path)
     except sqlite3.DatabaseError as why:
+        if why.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK:
+            _check_journal(path)
+            return
+        if why.sqlite_errorcode & 0xFF in _HINDERED:
+            raise StorageError(f"cannot read {path}: {why}") from why
         raise DamagedFileError(f"{path.name}: {why}") from why
 
 
-def _check_pages(connection: sqlite3.Connection, path: Path) -> None:
+def _check_content(path: Path) -> None:
+    # Read-only: the last connection that may write moves the log into the file when it is closed, and
+    # then neither a foreign file is left as it is nor a damaged one kept with its log.
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        application = int(connection.execute("PRAGMA application_id").fetchone()[0])
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        tables = int(connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0])
+        if tables and application != APPLICATION_ID:
+            raise NewerFileError(f"{path} is the database of another program; it is left as it is")
+        if tables and version < 1:
+            raise DamagedFileError(f"{path.name} has tables of no schema")
+        check_pages(connection, path)
+
+
+def _check_journal(path: Path) -> None:
+    """Look at a file that a read-only connection cannot open, since its last change has to be undone.
+
+    Ours have such a journal only while their first page is made; the writer may undo that.
+    """
+    if path.stat().st_size > _LARGEST_PAGE:
+        raise NewerFileError(f"{path} was left in the middle of a change by another program")
+
+
+def check_pages(connection: sqlite3.Connection, path: Path) -> None:
+    """Look at the pages of an open database, for as long as a start may take.
+
+    Raises:
+        DamagedFileError: they do not hang together.
+    """
     end = time.monotonic() + _CHECK_SECONDS
     connection.set_progress_handler(lambda: int(time.monotonic() > end), 1000)
     try:
@@ -73,6 +119,8 @@ def _check_pages(connection: sqlite3.Connection, path: Path) -> None:
         if why.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
             return
         raise
+    finally:
+        connection.set_progress_handler(None, 0)
     if problem != "ok":
         raise DamagedFileError(f"{path.name}: {problem}")
 
@@ -83,15 +131,24 @@ def set_aside(path: Path, now: datetime) -> Path:
     Returns:
         Where it lies now.
     """
-    kept = path.with_name(f"{path.name}.damaged-{now:%Y%m%dT%H%M%S%fZ}")
-    # The log first: should we die in between, the file without its log is found damaged or whole, but
-    # a new file never meets an old log.
-    for suffix in ("-wal", "-shm", ""):
+    kept = _unused(path.with_name(f"{path.name}.damaged-{now:%Y%m%dT%H%M%S%fZ}"))
+    # The log after the file: should we die in between, a log without its file is found at the next
+    # start. The other way round the file would be found whole, without its last transactions.
+    for suffix in ("-journal", "", "-wal", "-shm"):
         part = path.with_name(path.name + suffix)
         if part.exists():
             part.rename(kept.with_name(kept.name + suffix))
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
     return kept
+
+
+def _unused(wanted: Path) -> Path:
+    """A name that nothing bears yet: a clock that stands still at start gives the same one twice."""
+    name, number = wanted, 1
+    while any(name.with_name(name.name + suffix).exists() for suffix in ("", "-journal", "-wal", "-shm")):
+        number += 1
+        name = wanted.with_name(f"{wanted.name}-{number}")
+    return name
 
 
 def migrate(connection: sqlite3.Connection, folder: Traversable) -> None:
@@ -154,7 +211,8 @@ def sole_owner(lock: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder survive a power cut."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

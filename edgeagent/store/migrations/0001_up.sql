@@ -64,15 +64,15 @@ CREATE TABLE shadows (
     etag    TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Its state readings. `pending` is a newer value that is told when its minimum interval is over.
+-- Its state readings. `told` is 0 while a change waits for its minimum interval.
 CREATE TABLE shadow_readings (
     device   TEXT NOT NULL REFERENCES devices (device) ON DELETE CASCADE,
     reading  TEXT NOT NULL,
-    value    TEXT,              -- JSON; NULL before the first is told
-    version  INTEGER NOT NULL CHECK (version >= 0),
+    value    TEXT NOT NULL,     -- JSON
+    version  INTEGER NOT NULL CHECK (version >= 1),
     at       INTEGER NOT NULL,  -- microseconds since 1970, of the change
     retained INTEGER NOT NULL CHECK (retained IN (0, 1)),
-    pending  TEXT,              -- JSON
+    told     INTEGER NOT NULL CHECK (told IN (0, 1)),
     PRIMARY KEY (device, reading)
 ) STRICT, WITHOUT ROWID;
 
@@ -86,4 +86,11 @@ CREATE TABLE audit (
     actor   TEXT NOT NULL,
     detail  TEXT NOT NULL,
     hash    BLOB NOT NULL CHECK (length(hash) = 32)
+) STRICT;
+
+-- The policy in force, as it was signed. One row.
+CREATE TABLE policy (
+    one      INTEGER PRIMARY KEY CHECK (one = 1),
+    version  INTEGER NOT NULL CHECK (version >= 1),
+    envelope BLOB NOT NULL
 ) STRICT;

@@ -1,0 +1,151 @@
+"""The operator's door: HTTP over a Unix socket, for programs on this machine.
+
+Who asks is told by the kernel (SO_PEERCRED), not by the caller. root and the agent's own user may;
+everybody else is refused. Every answer is one of ``contracts/reports`` as JSON; a refusal carries what
+went wrong and what to do.
+"""
+
+import logging
+import os
+import pwd
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from edgeagent.contracts.door import Contract, decode, encode
+from edgeagent.contracts.reports import AdmitRequest, Refusal, SendRequest
+from edgeagent.errors import AgentError, MalformedError, RejectedError, TransientError
+from edgeagent.ids import command_id, device_id
+from edgeagent.ports import Operator
+
+log = logging.getLogger(__name__)
+
+_REQUEST_BYTES: Final = 64 * 1024
+_UCRED: Final = struct.Struct("3i")  # pid, uid, gid of unix(7)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class AdminSocket:
+    """Serves an ``Operator`` on a Unix socket."""
+
+    def __init__(self, path: Path, operator: Operator) -> None:
+        self._path = path
+        self._operator = operator
+        self._runner: web.AppRunner | None = None
+
+    async def open(self) -> None:
+        """Listen; a socket that a dead agent left behind is replaced."""
+        app = web.Application(client_max_size=_REQUEST_BYTES, middlewares=[_answering])
+        app.add_routes(
+            [
+                web.get("/v1/health", self._health),
+                web.get("/v1/status", self._status),
+                web.get("/v1/devices", self._devices),
+                web.post("/v1/devices", self._admit),
+                web.get("/v1/devices/{device}", self._device),
+                web.delete("/v1/devices/{device}", self._forget),
+                web.get("/v1/outbox", self._outbox),
+                web.get("/v1/commands", self._commands),
+                web.post("/v1/commands", self._send),
+                web.get("/v1/commands/{command}", self._command),
+            ]
+        )
+        # One access line for each poll of a health check is noise; what changes is audited.
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        self._path.unlink(missing_ok=True)
+        # Nobody may connect between the bind and the chmod.
+        before = os.umask(0o177)
+        try:
+            await web.UnixSite(self._runner, str(self._path)).start()
+        finally:
+            os.umask(before)
+
+    async def close(self) -> None:
+        """Stop listening."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._path.unlink(missing_ok=True)
+
+    async def _health(self, _request: web.Request) -> web.Response:
+        return _json(await self._operator.health())
+
+    async def _status(self, _request: web.Request) -> web.Response:
+        return _json(await self._operator.status())
+
+    async def _devices(self, _request: web.Request) -> web.Response:
+        return _json(await self._operator.devices())
+
+    async def _device(self, request: web.Request) -> web.Response:
+        return _json(await self._operator.device(device_id(request.match_info["device"])))
+
+    async def _admit(self, request: web.Request) -> web.Response:
+        asked = decode(AdmitRequest, await request.read(), limit=_REQUEST_BYTES)
+        return _json(await self._operator.admit(asked, _actor(request)))
+
+    async def _forget(self, request: web.Request) -> web.Response:
+        await self._operator.forget(device_id(request.match_info["device"]), _actor(request))
+        return web.Response(status=204)
+
+    async def _commands(self, _request: web.Request) -> web.Response:
+        return _json(await self._operator.commands())
+
+    async def _command(self, request: web.Request) -> web.Response:
+        return _json(await self._operator.command(command_id(request.match_info["command"])))
+
+    async def _send(self, request: web.Request) -> web.Response:
+        asked = decode(SendRequest, await request.read(), limit=_REQUEST_BYTES)
+        return _json(await self._operator.send(asked, _actor(request)))
+
+    async def _outbox(self, _request: web.Request) -> web.Response:
+        return _json(await self._operator.outbox())
+
+
+@web.middleware
+async def _answering(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Let in who may, and turn our errors into answers."""
+    uid = _peer_uid(request)
+    if uid not in {0, os.geteuid()}:
+        log.warning("admin socket refused", extra={"uid": uid})
+        return _refusal(403, "only root and the agent's user may", "use sudo")
+    try:
+        return await handler(request)
+    except MalformedError as why:
+        return _refusal(400, str(why))
+    except RejectedError as why:
+        return _refusal(409, str(why))
+    except TransientError as why:
+        return _refusal(503, str(why), "try again; see edgeagent health")
+    except AgentError:
+        log.exception("request failed", extra={"path": request.path})
+        return _refusal(500, "the agent failed; see its log")
+
+
+def _json(answer: Contract, status: int = 200) -> web.Response:
+    return web.Response(body=encode(answer), status=status, content_type="application/json")
+
+
+def _refusal(status: int, error: str, advice: str = "") -> web.Response:
+    return _json(Refusal(error=error, advice=advice), status)
+
+
+def _peer_uid(request: web.Request) -> int:
+    transport = request.transport
+    channel = None if transport is None else transport.get_extra_info("socket")
+    if channel is None:
+        return -1
+    _, uid, _ = _UCRED.unpack(channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+    return int(uid)
+
+
+def _actor(request: web.Request) -> str:
+    """Who asks, for the audit trail: the user's number and, where it has one, name."""
+    uid = _peer_uid(request)
+    try:
+        return f"uid:{uid} {pwd.getpwuid(uid).pw_name}"
+    except KeyError:
+        return f"uid:{uid}"

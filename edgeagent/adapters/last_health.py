@@ -1,0 +1,36 @@
+"""The last health report as a file, for when the agent is down.
+
+It lies in the run directory, which is memory on a hub: writing it each minute wears no card.
+"""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Final
+
+from edgeagent.contracts.door import encode
+from edgeagent.ports import Operator
+
+_EVERY: Final = 60.0
+
+
+class LastHealth:
+    """Keeps ``last-health.json`` up to date."""
+
+    def __init__(self, path: Path, operator: Operator) -> None:
+        self._path = path
+        self._operator = operator
+
+    async def run(self) -> None:
+        """Write the report now and each minute; ends only by cancellation."""
+        while True:
+            self._replace(encode(await self._operator.health()))
+            await asyncio.sleep(_EVERY)
+
+    def _replace(self, report: bytes) -> None:
+        """Readers see the old report or the new one, never half of one."""
+        half = self._path.with_suffix(".new")
+        handle = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        with os.fdopen(handle, "wb") as file:
+            file.write(report)
+        half.replace(self._path)

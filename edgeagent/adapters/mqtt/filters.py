@@ -1,0 +1,107 @@
+"""The subscriptions of one session: which are wanted, and which the broker has.
+
+``want`` says what; ``settle`` brings the broker there over a standing connection, with the difference
+only. What the broker has is known for as long as it keeps the session. After a start it may hold more
+than is known: the filters of the other session are taken back, so that one which changed sides does
+not bring each message twice.
+
+A filter that asks for retained messages ALWAYS is subscribed anew over each connection, so that what
+they say of the present, such as a last will, is heard again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeVar
+
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from edgeagent.adapters.mqtt.life import Life
+from edgeagent.adapters.mqtt.words import FAILURE
+from edgeagent.contracts.mqtt import RetainHandling, Session, Subscription
+from edgeagent.ids import TopicFilter
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+# Of one SUBSCRIBE: 64 filters of at most 512 bytes stay far below what any broker takes in a packet.
+_MOST: Final = 64
+
+
+class Filters:
+    """The subscriptions of a session.
+
+    Attributes:
+        refused: what the broker did not grant, with its reason code; asked for again with each settling.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._wanted: dict[TopicFilter, Subscription] = {}
+        self._foreign: list[TopicFilter] = []
+        self._made: dict[TopicFilter, Subscription] = {}
+        self._unknown = True
+        self._taken_back: set[TopicFilter] = set()
+        self._settling = asyncio.Lock()
+        self.refused: dict[TopicFilter, int] = {}
+
+    def want(self, wanted: Sequence[Subscription]) -> None:
+        """Set what both sessions want; ours is the part that names it."""
+        self._wanted = {entry.filter: entry for entry in wanted if entry.session is self._session}
+        self._foreign = [entry.filter for entry in wanted if entry.session is not self._session]
+
+    def connected(self, *, session_present: bool) -> None:
+        """Note what is left of a session after a connect."""
+        if not session_present:
+            self._made.clear()
+            self._unknown = False
+        for entry in list(self._made.values()):
+            if entry.retain_handling is RetainHandling.ALWAYS:
+                del self._made[entry.filter]
+
+    async def settle(self, life: Life) -> None:
+        """Subscribe what is missing, then unsubscribe what is too much, in that order: twice, not never.
+
+        Raises:
+            LinkError: the connection is over; what is not answered is asked for again over the next.
+        """
+        async with self._settling:
+            await self._subscribe(life, [e for e in self._wanted.values() if self._made.get(e.filter) != e])
+            gone = [name for name in self._made if name not in self._wanted]
+            for names in _parts(gone + self._strays()):
+                await life.unsubscribe(names)
+                self._taken_back.update(names)
+                for name in names:
+                    self._made.pop(name, None)
+
+    def _strays(self) -> list[TopicFilter]:
+        """Filters of the other session that an earlier start may have left here."""
+        if not self._unknown:
+            return []
+        return [name for name in self._foreign if name not in self._taken_back and name not in self._made]
+
+    async def _subscribe(self, life: Life, entries: Sequence[Subscription]) -> None:
+        self.refused = {}
+        for part in _parts(entries):
+            codes = await life.subscribe([(entry.filter, _options(entry)) for entry in part])
+            for entry, code in zip(part, codes, strict=True):
+                if code < FAILURE:
+                    self._made[entry.filter] = entry
+                    continue
+                self._made.pop(entry.filter, None)
+                self.refused[entry.filter] = code
+                log.warning(
+                    "subscription refused",
+                    extra={"session": self._session, "filter": entry.filter, "code": code},
+                )
+
+
+def _options(entry: Subscription) -> SubscribeOptions:
+    """QoS 1, and none of what we publish ourselves; RETAIN says stored or live (retainAsPublished off)."""
+    return SubscribeOptions(qos=1, noLocal=True, retainHandling=entry.retain_handling)
+
+
+def _parts(entries: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(entries), _MOST):
+        yield entries[start : start + _MOST]

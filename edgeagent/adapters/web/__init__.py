@@ -1,0 +1,1 @@
+"""What the agent shows to programs on this machine over HTTP."""

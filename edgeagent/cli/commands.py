@@ -1,0 +1,176 @@
+"""``edgeagent send`` and ``edgeagent commands list | show``."""
+
+import argparse
+import json
+from datetime import timedelta
+from typing import Final
+
+from edgeagent import config as configuration
+from edgeagent.cli.asking import Agent
+from edgeagent.cli.printing import complain, safe, show_json, since, table
+from edgeagent.cli.words import Nouns
+from edgeagent.contracts.actions import CATALOGUE, ActionName, ArgumentKind, ArgumentValue
+from edgeagent.contracts.command import Precondition
+from edgeagent.contracts.reasons import Reason
+from edgeagent.contracts.receipt import Outcome
+from edgeagent.contracts.reports import CommandReport, CommandsReport, SendReport, SendRequest
+from edgeagent.contracts.scalars import duration
+from edgeagent.errors import RejectedError
+from edgeagent.ids import command_id, device_id
+from edgeagent.ids import operation as checked_operation
+
+EXIT_NOT_DONE: Final = 1
+EXIT_UNKNOWN: Final = 3
+EXIT_STILL_OPEN: Final = 4
+_MARGIN: Final = timedelta(seconds=10)
+
+
+def add_to(nouns: Nouns) -> None:
+    """Add the words of these nouns."""
+    send = nouns.add_parser(
+        "send",
+        help="have a device do something",
+        description="Have a device do something. Exit 0 done; 1 refused, failed, expired, superseded; "
+        "3 sent, outcome unknown; 4 not ended yet.",
+    )
+    send.add_argument("device", metavar="DEVICE")
+    send.add_argument("action", metavar="ACTION", help=", ".join(ActionName))
+    send.add_argument("arguments", metavar="NAME=VALUE", nargs="*")
+    send.add_argument("--wait", type=_duration, default=timedelta(seconds=30), help="for its end (30s)")
+    send.add_argument("--operation", help="the intent, if an earlier command had the same")
+    send.add_argument("--if-version", type=int, help="only if the device is at this version")
+    send.set_defaults(handler=_send)
+    commands = nouns.add_parser("commands", help="the commands that came")
+    verbs = commands.add_subparsers(required=True, metavar="VERB")
+    verbs.add_parser("list", help="the last ones").set_defaults(handler=_list)
+    show = verbs.add_parser("show", help="one, with its receipt")
+    show.add_argument("command", metavar="COMMAND")
+    show.set_defaults(handler=_show)
+
+
+def _duration(text: str) -> timedelta:
+    try:
+        return duration(text)
+    except RejectedError as why:
+        raise argparse.ArgumentTypeError(str(why)) from why
+
+
+def _agent(arguments: argparse.Namespace) -> Agent:
+    return Agent(configuration.load(arguments.config).admin_socket)
+
+
+def _send(arguments: argparse.Namespace) -> int:
+    if arguments.action not in set(ActionName):
+        raise RejectedError(f"there is no action {arguments.action!r}: {', '.join(ActionName)}")
+    action = ActionName(arguments.action)
+    request = SendRequest(
+        device=device_id(arguments.device),
+        action=action,
+        arguments=dict(_argument(action, text) for text in arguments.arguments),
+        operation=None if arguments.operation is None else checked_operation(arguments.operation),
+        precondition=None if arguments.if_version is None else Precondition(version=arguments.if_version),
+        wait=arguments.wait,
+    )
+    patience = (arguments.wait + _MARGIN).total_seconds()
+    report = _agent(arguments).post("/v1/commands", request, SendReport, patience=patience)
+    if arguments.json:
+        show_json(report)
+    elif report.command is None or report.refused is not None:
+        print(f"{arguments.device} {action}: refused: {_why(report.refused, report.detail)}")
+    else:
+        print(f"{arguments.device} {action}: {_line(report.command)}")
+    if report.refused is Reason.NO_POLICY and not arguments.json:
+        complain("the hub has no policy", "[policy] in the configuration; edgeagent issuer policy sign")
+    return _exit_status(report)
+
+
+def _exit_status(report: SendReport) -> int:
+    if report.refused is not None or report.command is None:
+        return EXIT_NOT_DONE
+    receipt = report.command.receipt
+    if receipt is None:
+        return EXIT_STILL_OPEN
+    return {Outcome.SUCCEEDED: 0, Outcome.UNKNOWN: EXIT_UNKNOWN}.get(receipt.outcome, EXIT_NOT_DONE)
+
+
+def _argument(action: ActionName, text: str) -> tuple[str, ArgumentValue]:
+    """Read NAME=VALUE by the type that the catalogue gives the argument."""
+    name, found, value = text.partition("=")
+    if not found:
+        raise RejectedError(f"not NAME=VALUE: {text!r}")
+    argument = CATALOGUE[action].arguments.get(name)
+    if argument is None:
+        known = ", ".join(CATALOGUE[action].arguments) or "none"
+        raise RejectedError(f"{action} has no argument {name!r}; it has: {known}")
+    if argument.kind is ArgumentKind.TEXT:
+        return name, value
+    words = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
+    if argument.kind is ArgumentKind.BOOLEAN and value.lower() in words:
+        return name, words[value.lower()]
+    try:
+        parsed: object = json.loads(value)
+    except ValueError:
+        parsed = None
+    if isinstance(parsed, bool) or not isinstance(parsed, int | float):
+        raise RejectedError(f"{name} is {argument.kind}, not {value!r}")
+    return name, parsed
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    report = _agent(arguments).get("/v1/commands", CommandsReport)
+    if arguments.json:
+        show_json(report)
+        return 0
+    table(
+        ("command", "device", "action", "state", "reason", "attempts", "came"),
+        [
+            (
+                command.command,
+                command.device,
+                _asked(command),
+                command.state,
+                command.reason or "",
+                str(command.attempts),
+                since(command.received_at),
+            )
+            for command in report.commands
+        ],
+    )
+    return 0
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    command = _agent(arguments).get(f"/v1/commands/{command_id(arguments.command)}", CommandReport)
+    if arguments.json:
+        show_json(command)
+        return 0
+    print(f"{command.command}  {command.device}  {_asked(command)}")
+    print(f"state     {_line(command)}")
+    print(f"lane      {command.lane}, run {command.run}, sent {command.attempts} times")
+    print(f"issuer    {command.issuer}")
+    print(f"on record {safe(command.actor)}")
+    print(f"came      {since(command.received_at)}, expires {command.expires_at:%Y-%m-%d %H:%M:%S} UTC")
+    if command.last_error:
+        print(f"error     {safe(command.last_error)}")
+    return 0
+
+
+def _asked(command: CommandReport) -> str:
+    words = [f"{name}={json.dumps(value)}" for name, value in command.arguments.items()]
+    return " ".join([command.action, *words])
+
+
+def _line(command: CommandReport) -> str:
+    """How a command stands, in a line."""
+    receipt = command.receipt
+    if receipt is None:
+        return f"{command.state}{': ' + command.meaning if command.meaning else ''}"
+    level = f" ({receipt.level})" if receipt.level else ""
+    reason = f": {_why(receipt.reason, receipt.detail or '')}" if receipt.reason else ""
+    return f"{receipt.outcome}{level}{reason}"
+
+
+def _why(reason: Reason | None, detail: str) -> str:
+    if reason is None:
+        return safe(detail)
+    return f"{reason}: {reason.sentence}{' (' + safe(detail) + ')' if detail else ''}"

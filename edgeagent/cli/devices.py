@@ -1,0 +1,134 @@
+"""``edgeagent devices list | show | admit | forget``."""
+
+import argparse
+import json
+
+from pydantic import JsonValue
+
+from edgeagent import config as configuration
+from edgeagent.cli.asking import Agent
+from edgeagent.cli.printing import ago, safe, show_json, since, table
+from edgeagent.cli.words import Nouns
+from edgeagent.contracts.reports import AdmitRequest, DeviceReport, DevicesReport
+from edgeagent.errors import RejectedError
+from edgeagent.ids import device_id
+from edgeagent.ids import label as checked_label
+
+
+def add_to(nouns: Nouns) -> None:
+    """Add the words of this noun."""
+    devices = nouns.add_parser("devices", help="the venue's devices")
+    verbs = devices.add_subparsers(required=True, metavar="VERB")
+    verbs.add_parser("list", help="admitted devices, and those that wait").set_defaults(handler=_list)
+    show = verbs.add_parser("show", help="one device and its readings")
+    show.add_argument("device", metavar="DEVICE")
+    show.set_defaults(handler=_show)
+    admit = verbs.add_parser("admit", help="take a device in")
+    admit.add_argument("device", metavar="DEVICE")
+    admit.add_argument("--label", help="what people call it")
+    admit.add_argument("--profile", help="its family's profile, if it has not shown itself")
+    admit.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the profile"
+    )
+    admit.set_defaults(handler=_admit)
+    forget = verbs.add_parser("forget", help="let a device go")
+    forget.add_argument("device", metavar="DEVICE")
+    forget.set_defaults(handler=_forget)
+
+
+def _agent(arguments: argparse.Namespace) -> Agent:
+    return Agent(configuration.load(arguments.config).admin_socket)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    report = _agent(arguments).get("/v1/devices", DevicesReport)
+    if arguments.json:
+        show_json(report)
+        return 0
+    table(
+        ("device", "label", "profile", "online", "heard", "actions"),
+        [
+            (
+                device.device,
+                device.label,
+                device.profile,
+                _online(device.online),
+                ago(device.heard),
+                " ".join(device.actions),
+            )
+            for device in report.devices
+        ],
+    )
+    if report.proposals:
+        print()
+        table(
+            ("waiting", "label", "profile", "model", "firmware"),
+            [
+                (proposal.device, proposal.label, proposal.profile, proposal.model, proposal.firmware)
+                for proposal in report.proposals
+            ],
+        )
+        print("\nnext: edgeagent devices admit DEVICE")
+    return 0
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    device = _agent(arguments).get(f"/v1/devices/{device_id(arguments.device)}", DeviceReport)
+    _print_device(device, as_json=arguments.json)
+    return 0
+
+
+def _admit(arguments: argparse.Namespace) -> int:
+    request = AdmitRequest(
+        device=device_id(arguments.device),
+        label=None if arguments.label is None else checked_label(arguments.label),
+        profile=arguments.profile,
+        parameters=dict(_parameter(text) for text in arguments.set),
+    )
+    device = _agent(arguments).post("/v1/devices", request, DeviceReport)
+    _print_device(device, as_json=arguments.json)
+    return 0
+
+
+def _forget(arguments: argparse.Namespace) -> int:
+    _agent(arguments).delete(f"/v1/devices/{device_id(arguments.device)}")
+    return 0
+
+
+def _parameter(text: str) -> tuple[str, JsonValue]:
+    """Read NAME=VALUE: a value that is JSON is taken as such, any other as text."""
+    name, found, value = text.partition("=")
+    if not found:
+        raise RejectedError(f"not NAME=VALUE: {text!r}")
+    try:
+        parsed: JsonValue = json.loads(value)
+    except ValueError:
+        return name, value
+    return name, parsed
+
+
+def _print_device(device: DeviceReport, *, as_json: bool) -> None:
+    if as_json:
+        show_json(device)
+        return
+    print(f"{device.device}  {safe(device.label)}  ({device.profile}, {_online(device.online)})")
+    print(f"state version {device.version}, etag {device.etag}; heard {ago(device.heard)}")
+    print(f"actions: {' '.join(device.actions) or 'none'}")
+    table(
+        ("reading", "value", "unit", "version", "changed", "live"),
+        [
+            (
+                name,
+                str(reading.value),
+                reading.unit,
+                "" if reading.version is None else str(reading.version),
+                "" if reading.at is None else since(reading.at),
+                {True: "yes", False: "no", None: ""}[reading.live],
+            )
+            for name, reading in device.readings.items()
+        ],
+    )
+
+
+def _online(online: bool | None) -> str:  # noqa: FBT001 - a state, not a switch
+    return {True: "online", False: "offline", None: "unknown"}[online]

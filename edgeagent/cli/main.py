@@ -1,0 +1,68 @@
+"""``edgeagent``: parse the words, find the noun, print its answer.
+
+Exit statuses: 0 done; 1 refused or failed; 2 wrong words; 69 no agent answers; 78 the configuration
+is wrong. ``health`` answers as monitoring plugins do: 0 ok, 1 warning, 2 critical, 3 unknown. ``send``
+and ``issuer watch`` say in docs/operating.md what theirs mean.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from edgeagent.cli import commands, config, devices, health, outbox, run
+from edgeagent.cli.asking import AgentDownError, AskingRefusedError
+from edgeagent.cli.printing import complain
+from edgeagent.config import DEFAULT_PATH
+from edgeagent.errors import AgentError, ConfigurationError
+
+EXIT_FAILED: Final = 1
+EXIT_NO_AGENT: Final = 69
+EXIT_CONFIGURATION: Final = 78
+
+Handler = Callable[[argparse.Namespace], int]
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Returns:
+        The exit status; see the module's docstring.
+    """
+    arguments = _parser().parse_args(words)
+    handler: Handler = arguments.handler
+    try:
+        return handler(arguments)
+    except AgentDownError as why:
+        complain(str(why), "systemctl status edgeagent, or start it with edgeagent run")
+        return EXIT_NO_AGENT
+    except AskingRefusedError as why:
+        complain(str(why), why.advice)
+        return EXIT_FAILED
+    except ConfigurationError as why:
+        complain(str(why), "edgeagent config check")
+        return EXIT_CONFIGURATION
+    except AgentError as why:
+        complain(str(why))
+        return EXIT_FAILED
+    except BrokenPipeError:
+        # Whoever read us has gone; nothing more can be said, not even by Python at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="edgeagent", description="The agent on a venue's hub.")
+    parser.add_argument(
+        "--config",
+        type=Path,
+        default=Path(os.environ.get("EDGEAGENT_CONFIG", DEFAULT_PATH)),
+        help=f"the configuration (default: $EDGEAGENT_CONFIG or {DEFAULT_PATH})",
+    )
+    parser.add_argument("--json", action="store_true", help="print answers as JSON")
+    nouns = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for noun in (run, health, devices, commands, outbox, config):
+        noun.add_to(nouns)
+    return parser

@@ -1,0 +1,268 @@
+"""The configuration: one TOML file, every key with a type, a default and a sentence.
+
+All mistakes are found at once, each with its line and what would be right. Secrets are never in the
+file, only the names of files that hold them: a relative name is looked up where systemd puts
+credentials (``$CREDENTIALS_DIRECTORY``), or else beside the configuration.
+"""
+
+import os
+import re
+import stat
+import tomllib
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from edgeagent.contracts.door import Contract
+from edgeagent.contracts.scalars import Duration, HubIdField, PublicKeyHex
+from edgeagent.errors import ConfigurationError
+
+DEFAULT_PATH: Final = Path("/etc/edgeagent/config.toml")
+_CONFIG_BYTES: Final = 256 * 1024
+_SECRET_BYTES: Final = 64 * 1024
+
+
+def _as_path(value: object) -> object:
+    return Path(value) if isinstance(value, str) else value
+
+
+def _web_address(url: str) -> str:
+    if re.fullmatch(r"https?://[A-Za-z0-9.\-\[\]:]+(/[A-Za-z0-9._~/-]*)?", url) is None:
+        raise ValueError("not an address like https://queue.example.org")
+    return url.rstrip("/")
+
+
+FilePath = Annotated[Path, BeforeValidator(_as_path)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+Listen = Annotated[str, Field(pattern=r"^(127\.\d+\.\d+\.\d+|\[::1\]):\d{1,5}$")]
+Url = Annotated[str, AfterValidator(_web_address)]
+
+
+class HubSection(Contract):
+    """Who this hub is and where it keeps its things."""
+
+    id: HubIdField = Field(description="The hub's id: 1 to 64 of A-Z a-z 0-9 _ -.")
+    state_dir: FilePath = Field(
+        default=Path("/var/lib/edgeagent"), description="Folder of the database; survives restarts."
+    )
+    run_dir: FilePath = Field(
+        default=Path("/run/edgeagent"), description="Folder of the admin socket and the last health report."
+    )
+
+
+class TlsSection(Contract):
+    """How the broker is recognised, and how we show ourselves to it."""
+
+    ca_file: FilePath | None = Field(
+        default=None, description="Certificates to trust; the system's if absent."
+    )
+    cert_file: FilePath | None = Field(default=None, description="Our certificate.")
+    key_file: FilePath | None = Field(default=None, description="The key of our certificate.")
+    server_name: str | None = Field(default=None, description="The name in its certificate, if not the host.")
+
+
+class BrokerSection(Contract):
+    """The hub's MQTT broker."""
+
+    host: str = Field(default="127.0.0.1", min_length=1, max_length=253, description="Name or address.")
+    port: Port = Field(default=1883, description="TCP port.")
+    username: str | None = Field(default=None, max_length=64, description="To log in as.")
+    password_file: FilePath | None = Field(default=None, description="File with the password.")
+    tls: TlsSection | None = Field(default=None, description="Present: use TLS.")
+    keepalive: Duration = Field(default=timedelta(seconds=30), description="MQTT keepalive.")
+    session_expiry: Duration = Field(
+        default=timedelta(days=7), description="How long the broker keeps our sessions while we are away."
+    )
+    config_file: FilePath = Field(
+        default=Path("/etc/mosquitto/mosquitto.conf"),
+        description="Read for the broker's limits, if readable.",
+    )
+
+
+class CloudSection(Contract):
+    """The cloud queue. Without this section the hub works alone."""
+
+    url: Url = Field(description="Address of the queue, like https://queue.example.org.")
+    token_file: FilePath = Field(description="File with the hub's bearer token.")
+    ca_file: FilePath | None = Field(
+        default=None, description="Certificates to trust; the system's if absent."
+    )
+    proxy: Url | None = Field(default=None, description="HTTP proxy to go through.")
+
+
+class PolicySection(Contract):
+    """The policy. Without this section the hub takes readings and no commands."""
+
+    file: FilePath = Field(description="The signed policy.")
+    signer: PublicKeyHex = Field(description="The public key that signs it: 64 hexadecimal digits.")
+
+
+class IngestSection(Contract):
+    """How readings are stored."""
+
+    commit_linger: Duration = Field(
+        default=timedelta(milliseconds=100),
+        description="How long a reading waits for others to share its commit.",
+    )
+
+
+class UplinkSection(Contract):
+    """How readings go up."""
+
+    linger: Duration = Field(
+        default=timedelta(seconds=1), description="How long a reading waits for others to share its upload."
+    )
+    most_events: Annotated[int, Field(ge=1, le=1000)] = Field(
+        default=500, description="Events in one upload."
+    )
+    longest_backoff: Duration = Field(
+        default=timedelta(seconds=60), description="The longest wait between tries when the cloud is away."
+    )
+
+
+class WebSection(Contract):
+    """Metrics and health for programs on this machine."""
+
+    listen: Listen = Field(default="127.0.0.1:9464", description="Loopback address and port.")
+
+
+class ProfilesSection(Contract):
+    """Device profiles of your own."""
+
+    directory: FilePath | None = Field(default=None, description="Folder of further profiles, *.toml.")
+
+
+class LogSection(Contract):
+    """What is logged."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="The least important lines that are written."
+    )
+
+
+class Config(Contract):
+    """The whole file."""
+
+    hub: HubSection
+    broker: BrokerSection = BrokerSection()
+    cloud: CloudSection | None = None
+    policy: PolicySection | None = None
+    ingest: IngestSection = IngestSection()
+    uplink: UplinkSection = UplinkSection()
+    web: WebSection | None = WebSection()
+    profiles: ProfilesSection = ProfilesSection()
+    log: LogSection = LogSection()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "Config":
+        tls = self.broker.tls
+        if tls is not None and (tls.cert_file is None) != (tls.key_file is None):
+            raise ValueError("broker.tls: cert_file and key_file go together")
+        return self
+
+    @property
+    def database(self) -> Path:
+        """The hub's database."""
+        return self.hub.state_dir / "hub.db"
+
+    @property
+    def admin_socket(self) -> Path:
+        """The socket of the agent's operator."""
+        return self.hub.run_dir / "admin.sock"
+
+    @property
+    def last_health(self) -> Path:
+        """The last health report, for when the agent is down."""
+        return self.hub.run_dir / "last-health.json"
+
+
+def load(path: Path) -> Config:
+    """Read the configuration.
+
+    Raises:
+        ConfigurationError: names every mistake, with its line.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_CONFIG_BYTES + 1)
+    except OSError as why:
+        raise ConfigurationError(f"cannot read {path}: {why.strerror}") from why
+    if len(raw) > _CONFIG_BYTES:
+        raise ConfigurationError(f"{path} is larger than {_CONFIG_BYTES} bytes")
+    try:
+        text = raw.decode()
+        fields = tomllib.loads(text)
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as why:
+        raise ConfigurationError(f"{path}: not TOML: {why}") from why
+    try:
+        return Config.model_validate(fields)
+    except ValidationError as why:
+        mistakes = [_mistake(text, error) for error in why.errors(include_url=False)]
+        raise ConfigurationError("\n".join(f"{path}:{mistake}" for mistake in mistakes)) from why
+
+
+def read_secret(config_path: Path, name: Path) -> str:
+    """Read a secret from its file.
+
+    Args:
+        config_path: where the configuration is.
+        name: the file; a relative one lies among systemd's credentials or beside the configuration.
+
+    Raises:
+        ConfigurationError: there is none, or others on this machine may read it.
+    """
+    path = secret_path(config_path, name)
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            raw = file.read(_SECRET_BYTES)
+    except OSError as why:
+        raise ConfigurationError(f"cannot read the secret {path}: {why.strerror}") from why
+    if mode & (stat.S_IRWXG | stat.S_IRWXO) & ~stat.S_IRGRP:
+        raise ConfigurationError(f"others may use the secret {path}: chmod 600 {path}")
+    try:
+        secret = raw.decode().strip()
+    except UnicodeDecodeError as why:
+        raise ConfigurationError(f"the secret {path} is not text") from why
+    if not secret:
+        raise ConfigurationError(f"the secret {path} is empty")
+    return secret
+
+
+def secret_path(config_path: Path, name: Path) -> Path:
+    """Where a secret's file lies."""
+    credentials = os.environ.get("CREDENTIALS_DIRECTORY")
+    if credentials and not name.is_absolute() and (found := Path(credentials) / name).exists():
+        return found
+    return config_path.parent / name
+
+
+def _mistake(text: str, error: ErrorDetails) -> str:
+    place = [str(step) for step in error["loc"]]
+    line = _line_of(text, place)
+    name = ".".join(place) or "file"
+    words = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        words = "there is no such key"
+    if error["type"] == "missing":
+        words = "is missing"
+    return f"{line}: {name}: {words}"
+
+
+def _line_of(text: str, place: list[str]) -> int:
+    """The line on which a key stands, as far as it can be found; else that of its section; else 1."""
+    section: list[str] = []
+    best = 1
+    for number, line in enumerate(text.splitlines(), start=1):
+        if (header := re.match(r"\s*\[\s*([A-Za-z0-9_.\s-]+?)\s*\]", line)) is not None:
+            section = [part.strip() for part in header[1].split(".")]
+            if section == place[: len(section)]:
+                best = number
+        elif (key := re.match(r"\s*([A-Za-z0-9_-]+)\s*=", line)) is not None and [*section, key[1]] == place[
+            : len(section) + 1
+        ]:
+            return number
+    return best

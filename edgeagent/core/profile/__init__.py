@@ -1,0 +1,1 @@
+"""Device profiles at work: read the file, compile it for a device, decode, plan, recognise."""

@@ -1,0 +1,146 @@
+"""The commands of one device: which it has, and the plan of each."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from pydantic import JsonValue
+
+from edgeagent.contracts.actions import CATALOGUE, ActionName, Arguments
+from edgeagent.contracts.policy import Level
+from edgeagent.contracts.recipes import Denial, Question, Recipe, Reply
+from edgeagent.core.profile.actions import NarrowedAction, Variant, arguments_of, narrowed
+from edgeagent.core.profile.channels import Channel
+from edgeagent.core.profile.layout import Layout
+from edgeagent.core.profile.parameters import Scope, applies
+from edgeagent.core.profile.plan import (
+    Ground,
+    Plan,
+    Step,
+    command_step,
+    needed,
+    question_step,
+    reading_step,
+)
+from edgeagent.core.profile.wishes import wish_of, written
+from edgeagent.errors import MalformedError
+from edgeagent.ids import ReadingName
+
+
+class Commands:
+    """What a device can be told and asked.
+
+    Attributes:
+        actions: what it can do, narrowed to it.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        """Find the recipes that fit the device.
+
+        Raises:
+            MalformedError: two of them fit the same channel.
+        """
+        self._layout = layout
+        found = {name: self._variants(name, recipes) for name, recipes in layout.profile.commands.items()}
+        self.actions: Mapping[ActionName, NarrowedAction] = MappingProxyType(
+            {
+                name: narrowed(name, variants, self._best(name, variants))
+                for name, variants in found.items()
+                if variants
+            }
+        )
+
+    def plan(self, action: ActionName, arguments: Arguments, *, number: int) -> Plan:
+        """How an action is carried out.
+
+        Raises:
+            MalformedError: the device has no such action, or the arguments do not fit it.
+        """
+        known = self.actions.get(action)
+        if known is None:
+            raise MalformedError(f"the device has no action {action}")
+        variant = known.variant(arguments)
+        recipe = variant.recipe
+        ground = self._ground(variant.channel, written(action, recipe, arguments), number)
+        wish = wish_of(action, recipe, arguments, ground.names)
+        return Plan(
+            action=action,
+            effect=known.effect,
+            steps=(command_step(recipe, self._layout.profile.refusals, ground, wish),),
+            wish=wish,
+            requires=needed(recipe, ground),
+            best=known.best,
+        )
+
+    def read_back(self, reading: ReadingName, *, number: int) -> Step | None:
+        """How a reading is asked for afresh; None when it cannot be asked for."""
+        ground = self._ground(None, {}, number)
+        question = self._question(reading.partition(".")[0])
+        if question is not None:
+            return question_step(question, ground)
+        refresh = self.actions.get(ActionName.REFRESH)
+        return None if refresh is None else reading_step(refresh.variants[0].recipe, ground)
+
+    def probe(self, *, number: int) -> Step | None:
+        """What is asked of a device that has come online; None when nothing is."""
+        probe = self._layout.profile.probe
+        if probe is None or not applies(probe.only_if, self._layout.scope):
+            return None
+        return question_step(probe, self._ground(None, {}, number))
+
+    def listen(self) -> None:
+        """Add the topics on which answers come to those of the device."""
+        own = self._layout.scope
+        for action in self.actions.values():
+            for variant in action.variants:
+                scope = own if variant.channel is None else variant.channel.scope
+                replies = (rule for rule in variant.recipe.confirm if isinstance(rule, Reply))
+                self._listen((*replies, *variant.recipe.fail, *self._layout.profile.refusals), scope)
+        for question in (*self._layout.profile.read, self._layout.profile.probe):
+            if question is not None and applies(question.only_if, own):
+                self._listen(question.answers, own)
+
+    def _listen(self, rules: Sequence[Reply | Denial], scope: Scope) -> None:
+        for rule in rules:
+            if applies(rule.only_if, scope):
+                self._layout.add_answer(rule.topic, scope)
+
+    def _question(self, base: str) -> Question | None:
+        for question in self._layout.profile.read:
+            named = base in question.readings or "*" in question.readings
+            if named and applies(question.only_if, self._layout.scope):
+                return question
+        return None
+
+    def _ground(self, channel: Channel | None, values: Mapping[str, JsonValue], number: int) -> Ground:
+        return Ground(
+            scope=self._layout.scope if channel is None else channel.scope,
+            values=values,
+            number=number,
+            names=self._layout.names_for(channel),
+            own_topics={name: frozenset(topics) for name, topics in self._layout.own_topics.items()},
+        )
+
+    def _variants(self, name: ActionName, recipes: Sequence[Recipe]) -> tuple[Variant, ...]:
+        found = tuple(self._fitting(name, recipes))
+        places = [None if each.channel is None else each.channel.number for each in found]
+        if len(set(places)) != len(places) or (None in places and len(places) > 1):
+            raise MalformedError(f"two recipes for {name} fit the same channel")
+        return found
+
+    def _fitting(self, name: ActionName, recipes: Sequence[Recipe]) -> Iterator[Variant]:
+        for recipe in recipes:
+            for channel in (None,) if recipe.each is None else self._layout.channels[recipe.each]:
+                scope = self._layout.scope if channel is None else channel.scope
+                if applies(recipe.only_if, scope):
+                    yield Variant(recipe=recipe, channel=channel, arguments=arguments_of(name, recipe))
+
+    def _best(self, name: ActionName, variants: Sequence[Variant]) -> Level:
+        """The highest level that can be proven, by an answer or by reading back."""
+        shows = CATALOGUE[name].reading
+        readable = shows is not None and (
+            self._question(shows) is not None or ActionName.REFRESH in self._layout.profile.commands
+        )
+        levels = [rule.level for variant in variants for rule in variant.recipe.confirm]
+        if readable:
+            levels.append(Level.VERIFIED)
+        return max(levels, key=list(Level).index)

@@ -1,0 +1,183 @@
+"""A profile, made ready for one device.
+
+Everything that does not depend on a message is decided here, once: topics are written out, paths and
+predicates are closures, each topic has one session (DESIGN decision 4). What comes out is used for every
+message of the device and does no more than look up.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+
+from edgeagent.contracts.actions import ActionName, Arguments
+from edgeagent.contracts.mqtt import Session, Subscription
+from edgeagent.contracts.profile import DeviceProfile
+from edgeagent.contracts.reasons import Reason
+from edgeagent.core.profile.channels import channels_of
+from edgeagent.core.profile.commands import Commands
+from edgeagent.core.profile.decode import AVAILABILITY, Decoded, TopicReader
+from edgeagent.core.profile.drafts import Carries, TopicDraft
+from edgeagent.core.profile.layout import Layout
+from edgeagent.core.profile.match import covers
+from edgeagent.core.profile.parameters import Gateway, ParameterValue, settle
+from edgeagent.core.profile.plan import Plan, Step
+from edgeagent.core.profile.spec import AVAILABILITY_SPEC, ReadingSpec, specs_of
+from edgeagent.core.profile.templates import template
+from edgeagent.errors import MalformedError
+from edgeagent.ids import DeviceId, ReadingName, TopicFilter, topic_filter
+
+__all__ = ["CompiledDevice", "Gateway", "compile_device"]
+
+
+class CompiledDevice:
+    """A device as its profile speaks with it.
+
+    Attributes:
+        device: its native identity.
+        profile: of its family.
+        availability: the name of the reading that says whether it is there: ``online``, ``offline``.
+        parameters: the values of the profile's parameters, completed.
+        subscriptions: its topics, each with its session.
+        command_topics: filters on which a retained message would act at its next reconnect.
+        actions: what it can do, narrowed to it.
+        probe_every: how often it is asked whether it is there; None: when it comes online only.
+    """
+
+    availability = AVAILABILITY
+
+    def __init__(
+        self,
+        layout: Layout,
+        commands: Commands,
+        command_topics: tuple[TopicFilter, ...],
+        readers: Mapping[str, TopicReader],
+    ) -> None:
+        self.profile = layout.profile
+        self.device = DeviceId(str(layout.scope.values["device"]))
+        self.parameters: dict[str, ParameterValue] = {
+            name: value for name, value in layout.scope.values.items() if name in layout.profile.parameters
+        }
+        self.command_topics = command_topics
+        self.subscriptions = tuple(
+            Subscription(TopicFilter(topic), draft.session, draft.retain_handling)
+            for topic, draft in layout.topics.items()
+        )
+        self.actions = commands.actions
+        probe = layout.profile.probe
+        self.probe_every = None if probe is None else probe.every
+        self._commands = commands
+        self._layout = layout
+        self._readers = readers
+        self._specs: dict[str, ReadingSpec] = specs_of(layout.profile) | {AVAILABILITY: AVAILABILITY_SPEC}
+
+    @property
+    def silent_after(self) -> timedelta | None:
+        """How long it may be silent before it is taken for gone; None for ever."""
+        return self.profile.availability.silent_after
+
+    @property
+    def readings(self) -> tuple[ReadingName, ...]:
+        """The readings that it can have, but for those that it names itself (``temperature.…``)."""
+        return tuple(dict.fromkeys(self._layout.names.values()))
+
+    def decode(self, topic: str, payload: bytes, *, retained: bool) -> Decoded:
+        """Say what a message says; whatever the bytes, it does not raise."""
+        reader = self._readers.get(topic)
+        if reader is not None:
+            return reader.read(payload, retained=retained)
+        decoded = Decoded()
+        if retained and payload and any(covers(watched, topic) for watched in self.command_topics):
+            decoded.problem = Reason.RETAINED_COMMAND
+        return decoded
+
+    def spec(self, reading: ReadingName) -> ReadingSpec:
+        """What a reading is.
+
+        Raises:
+            MalformedError: the family has no such reading.
+        """
+        found = self._specs.get(reading) or self._specs.get(reading.partition(".")[0])
+        if found is None:
+            raise MalformedError(f"{self.profile.id} has no reading {reading!r}")
+        return found
+
+    def plan(self, action: ActionName, arguments: Arguments, *, number: int) -> Plan:
+        """How an action is carried out.
+
+        Args:
+            action: of the catalogue.
+            arguments: of the action.
+            number: 31 bits that nobody can guess, used for this message only.
+
+        Raises:
+            MalformedError: the device has no such action, or the arguments do not fit it.
+        """
+        return self._commands.plan(action, arguments, number=number)
+
+    def read_back(self, reading: ReadingName, *, number: int) -> Step | None:
+        """How a reading is asked for afresh; None when it cannot be asked for."""
+        return self._commands.read_back(reading, number=number)
+
+    def probe(self, *, number: int) -> Step | None:
+        """What is asked of the device when it has come online; None when nothing is."""
+        return self._commands.probe(number=number)
+
+
+def compile_device(
+    profile: DeviceProfile, device: DeviceId, parameters: Mapping[str, object], *, gateway: Gateway
+) -> CompiledDevice:
+    """Make a profile ready for one device.
+
+    Args:
+        profile: of its family, as ``load`` returned it.
+        device: its native identity.
+        parameters: values of the profile's parameters; what is absent takes its default.
+        gateway: this hub as devices address it.
+
+    Raises:
+        MalformedError: a parameter is unknown, missing or not of its type; names it.
+    """
+    scope = settle(profile, device, parameters, gateway)
+    layout = Layout(profile, scope, channels_of(profile, scope))
+    layout.add_availability()
+    specs = specs_of(profile)
+    for name, reading in profile.readings.items():
+        layout.add_reading(name, reading, specs[name])
+    commands = Commands(layout)
+    commands.listen()
+    watched = tuple(_watched(layout))
+    proof = _proof(layout)
+    readers: dict[str, TopicReader] = {
+        topic: TopicReader(
+            draft.build(),
+            most_bytes=profile.most_bytes,
+            proves=_proves(draft, proof),
+            is_watched=any(covers(each, topic) for each in watched),
+        )
+        for topic, draft in layout.topics.items()
+    }
+    return CompiledDevice(layout, commands, watched, readers)
+
+
+def _watched(layout: Layout) -> Iterator[TopicFilter]:
+    for text in layout.profile.command_topics:
+        rendered = template(text).render(layout.scope.values)
+        if rendered is not None:
+            yield topic_filter(rendered)
+
+
+def _proof(layout: Layout) -> Session | None:
+    """The session whose live messages prove that the device is there.
+
+    That of the last will: the broker keeps the order of one connection only, and telemetry that waited
+    in the other would call back a device that has gone. A device that tells nothing on it is believed
+    on the other, since a will that comes late would silence it for good.
+    """
+    if not layout.profile.availability.traffic:
+        return None
+    others = (draft for draft in layout.topics.values() if Carries.AVAILABILITY not in draft.carries)
+    tells = any(draft.session is Session.CONTROL for draft in others)
+    return Session.CONTROL if tells else Session.TELEMETRY
+
+
+def _proves(draft: TopicDraft, proof: Session | None) -> bool:
+    return draft.session is proof and Carries.AVAILABILITY not in draft.carries

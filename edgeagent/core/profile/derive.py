@@ -1,0 +1,91 @@
+"""Values made from a discovery message, by the steps that a profile names.
+
+Everything is bounded: a device chooses the texts, so that none may grow by being put into another.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import JsonValue
+
+from edgeagent.contracts.door import ReadingValue
+from edgeagent.contracts.profile import Derived
+from edgeagent.core.profile.paths import Missing, getter, path, same
+from edgeagent.core.profile.templates import whole
+from edgeagent.errors import MalformedError
+
+_MOST_CHARACTERS: Final = 256
+_MOST_MEMBERS: Final = 256
+_MOST_DIGITS: Final = 9
+
+
+def derive(rule: str | Derived, document: ReadingValue, captures: Mapping[str, str]) -> JsonValue:
+    """Make a value.
+
+    Returns:
+        None when the message does not have what it is made of.
+
+    Raises:
+        MalformedError: what the message has cannot be made into it.
+    """
+    if isinstance(rule, str):
+        return _scalar(_take(rule, document, captures))
+    raw = _take(rule.take, document, captures)
+    if raw is None:
+        return None
+    if rule.positions is not None:
+        return _positions(raw, rule.positions)
+    if rule.numbered is not None:
+        return _numbered(raw, rule.numbered)
+    if rule.among is not None:
+        return any(same(raw, each) for each in rule.among)
+    return _text(rule, _scalar(raw), document, captures)
+
+
+def _take(text: str, document: ReadingValue, captures: Mapping[str, str]) -> ReadingValue:
+    named = whole(text)
+    if named is not None:
+        return captures[named.name]
+    if not text.startswith("$"):
+        return text
+    found = getter(path(text))(document)
+    return None if isinstance(found, Missing) else found
+
+
+def _scalar(raw: ReadingValue) -> str | int | float | bool | None:
+    if raw is None or isinstance(raw, str | int | float | bool):
+        if isinstance(raw, str) and len(raw) > _MOST_CHARACTERS:
+            raise MalformedError("too long a text")
+        return raw
+    raise MalformedError("not a single value")
+
+
+def _text(
+    rule: Derived, value: str | float | None, document: ReadingValue, captures: Mapping[str, str]
+) -> str:
+    text = str(value)
+    for token, by in rule.replace.items():
+        if token in text:
+            text = text.replace(token, str(_scalar(_take(by, document, captures))))
+            if len(text) > _MOST_CHARACTERS:
+                raise MalformedError("too long a text")
+    if rule.last is not None:
+        text = text[-rule.last :]
+    return f"{rule.before}{text}{rule.after}".strip(rule.strip or None)
+
+
+def _positions(raw: ReadingValue, wanted: tuple[bool | int | str, ...]) -> JsonValue:
+    if not isinstance(raw, list):
+        raise MalformedError("not a list")
+    return [
+        place
+        for place, value in enumerate(raw[:_MOST_MEMBERS], start=1)
+        if any(same(value, each) for each in wanted)
+    ]
+
+
+def _numbered(raw: ReadingValue, beginning: str) -> JsonValue:
+    if not isinstance(raw, dict):
+        raise MalformedError("not an object")
+    ends = (key.removeprefix(beginning) for key in list(raw)[:_MOST_MEMBERS] if key.startswith(beginning))
+    return [int(end) for end in ends if end.isascii() and end.isdigit() and len(end) <= _MOST_DIGITS]

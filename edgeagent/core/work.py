@@ -1,0 +1,117 @@
+"""A claimed command, and how it can end: what passes between whoever works it and the desk."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from edgeagent.contracts.actions import CATALOGUE, Effect
+from edgeagent.contracts.policy import ActionRule, Level, TierRule
+from edgeagent.contracts.reasons import Reason
+from edgeagent.contracts.receipt import Outcome, StateMark
+from edgeagent.core.confirmation import Confirmed, Contradicted, Denied
+from edgeagent.core.gate import Opened, World
+from edgeagent.core.profile.plan import Plan
+from edgeagent.ids import DeviceId
+
+
+class StepName(StrEnum):
+    """What is sent to the device."""
+
+    ACT = "act"
+    """What changes it."""
+    READ_BACK = "read_back"
+    """A question for the reading that shows the effect."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """What was heard of a step so far.
+
+    Attributes:
+        confirmed: the best proof.
+        denied: the device's refusal.
+        seen: what reading back has shown.
+        is_over: whether the step's own time is over.
+    """
+
+    confirmed: Confirmed | None = None
+    denied: Denied | None = None
+    seen: Confirmed | Contradicted | None = None
+    is_over: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Later:
+    """A claim that is given back, to be taken up again.
+
+    Attributes:
+        reason: why.
+        after: how long from now; None: when its device comes online, or the time is proven.
+        error: what went wrong, for people.
+        unsent: whether the last step is known not to have left.
+    """
+
+    reason: Reason
+    after: timedelta | None = None
+    error: str = ""
+    unsent: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A command that is ours to work, and the lock that comes with it.
+
+    Attributes:
+        run: its run.
+        asked: the command.
+        world: what the gate judges by, as of the claim.
+        rule: how the policy wants it carried out.
+        tier: the rule of its lane.
+        token: proves that the lock is ours.
+        fence: under which every step is sent.
+        attempts: how often it was sent before.
+        sent: whether this run may have been sent already, by us or by a holder that is gone.
+        force_refresh: whether the device has to be read before anything is sent.
+        before: the device's state at the claim.
+        plan: how the action is carried out on this device; None when it cannot be.
+    """
+
+    run: int
+    asked: Opened
+    world: World
+    rule: ActionRule
+    tier: TierRule
+    token: str
+    fence: int
+    attempts: int
+    sent: bool
+    force_refresh: bool
+    before: StateMark | None
+    plan: Plan | None
+
+    @property
+    def device(self) -> DeviceId:
+        """Whose lock it is."""
+        return self.asked.command.device
+
+    @property
+    def may_be_resent(self) -> bool:
+        """Whether sending it again leads to the same end."""
+        return CATALOGUE[self.asked.command.action].effect is Effect.ABSOLUTE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a command ends.
+
+    Attributes:
+        outcome: the final state.
+        reason: why, where there is more to say.
+        detail: for people; what the device said, cleaned.
+        level: how surely a success is known.
+    """
+
+    outcome: Outcome
+    reason: Reason | None = None
+    detail: str = ""
+    level: Level | None = None

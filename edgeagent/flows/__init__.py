@@ -1,0 +1,1 @@
+"""The directions in which things move; one file each."""

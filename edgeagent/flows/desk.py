@@ -1,0 +1,365 @@
+"""The desk: commands are claimed here, worked under a lock, and brought back.
+
+    claim ──> a command of the lane, its device locked: one transaction, one lease, one fence
+    publish ─> recorded, then, in one stretch of the loop: lock still ours? lease still running? send
+    finish ──> the final commit;    postpone ──> back into the lane, or waiting
+
+Implements ``ports.WorkDesk`` on the store. Whoever works may be slow, stopped or gone: every step is
+checked here, under the token and fence of the claim (SPEC L2), and what a holder that is gone has left
+is taken over with the device read afresh (SPEC L3).
+"""
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
+from secrets import randbits, token_hex
+from typing import Final
+
+from pydantic import JsonValue
+
+from edgeagent.contracts.command import Command
+from edgeagent.contracts.event import EventType, Stream, data_text
+from edgeagent.contracts.mqtt import Outgoing, PublishResult
+from edgeagent.contracts.policy import ActionRule, Level, Tier, TierRule
+from edgeagent.contracts.receipt import Outcome
+from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.confirmation import Confirmed
+from edgeagent.core.envelope import RefusedEnvelopeError
+from edgeagent.core.gate import World, opened
+from edgeagent.core.lifecycle import State
+from edgeagent.core.operation import OperationState, operation_key
+from edgeagent.core.profile.plan import Plan, Step
+from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
+from edgeagent.errors import LostRaceError, MalformedError, RejectedError
+from edgeagent.flows import claims
+from edgeagent.flows.bells import Bell
+from edgeagent.flows.claims import LEASE, Found, NothingDue, Wanted
+from edgeagent.flows.confirmations import Confirmations, Waiter
+from edgeagent.flows.settling import Ended, Settling
+from edgeagent.flows.worlds import Worlds
+from edgeagent.ports import CrashPoint, DeviceBus
+from edgeagent.store import audit, inbox, locks, operations, outbox
+from edgeagent.store.audit import Act
+from edgeagent.store.database import Database, Transaction
+from edgeagent.store.inbox_row import Moved, Now, Row
+from edgeagent.store.outbox import NewEvent
+
+log = logging.getLogger(__name__)
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_NUMBER_BITS: Final = 31
+
+
+class Desk:
+    """Lends commands out and takes them back."""
+
+    def __init__(
+        self,
+        store: Database,
+        bus: DeviceBus,
+        worlds: Worlds,
+        settling: Settling,
+        confirmations: Confirmations,
+        lanes: Mapping[Tier, Bell],
+    ) -> None:
+        self._store = store
+        self._bus = bus
+        self._worlds = worlds
+        self._around = worlds.around
+        self._settling = settling
+        self._confirmations = confirmations
+        self._lanes = lanes
+        self._waiters: dict[int, Waiter] = {}
+        # What the locks table says of our claims, to be checked in the stretch in which a step is sent.
+        self._leases: dict[int, tuple[str, timedelta]] = {}
+        # Confirmations that came after their command had ended as unknown.
+        self.late: deque[tuple[Claim, Confirmed]] = deque()
+
+    async def claim(self, lane: Tier, holder: str) -> Claim:
+        """Wait for a command of a lane and lock its device."""
+        while True:
+            policy = self._worlds.trust.policy
+            if policy is None:
+                await self._lanes[lane].wait(None)
+                continue
+            wanted = Wanted(
+                lane=lane,
+                holder=holder,
+                token=token_hex(16),
+                most=policy.tier_rule(lane).concurrency,
+                now=self._now(),
+                stamp=self._around.stamp(),
+            )
+            found = await self._store.write(partial(claims.claim, wanted))
+            if isinstance(found, NothingDue):
+                left = None if found.next is None else (found.next - wanted.now.milliseconds) * _MILLISECOND
+                await self._lanes[lane].wait(left)
+                continue
+            self._around.crash.reached(CrashPoint.COMMAND_CLAIMED)
+            self._lanes[lane].ring()
+            claim = await self._lent(found, wanted)
+            if claim is not None:
+                return claim
+
+    async def renew(self, claim: Claim) -> None:
+        """Lengthen the lease."""
+        until = self._around.clock.boot() + LEASE
+        renew = partial(locks.renew, key=_key(claim), until=until // _MILLISECOND, now=self._now())
+        await self._store.write(renew)
+        self._leases[claim.run] = (claim.token, until)
+
+    async def publish(self, claim: Claim, step: StepName) -> PublishResult:
+        """Send a step, recorded before it leaves; and begin to wait for what answers it."""
+        planned = self._step(claim, step)
+        wish = claim.plan.wish if claim.plan is not None and step is StepName.READ_BACK else None
+        waiter = self._confirmations.open(claim.device, planned.expectation, wish)
+        self._stop_waiting(claim.run)
+        self._waiters[claim.run] = waiter
+        device = self._worlds.devices.get(claim.device)
+        if device is not None:
+            live = device.shadow.state.items()
+            waiter.know({name: held.value for name, held in live if held.live_at is not None})
+        if step is StepName.ACT:
+            await self._store.write(partial(self._record_step, claim, planned))
+            self._around.crash.reached(CrashPoint.STEP_RECORDED)
+        expires = max(1, int(planned.expectation.within.total_seconds()))
+        message = Outgoing(topic=planned.topic, payload=planned.payload, expires_in=expires)
+        self._check_lease(claim)
+        waiter.sending(self._around.clock.boot())
+        result = await self._bus.publish(message)
+        self._around.crash.reached(CrashPoint.STEP_SENT)
+        return result
+
+    async def await_confirmation(self, claim: Claim, *, level: Level, within: timedelta) -> Answered:
+        """Wait until the last step is proven to ``level``, denied, read back or over; at most so long."""
+        waiter = self._waiters[claim.run]
+
+        def enough() -> bool:
+            confirmed = waiter.progress.confirmed
+            proven = confirmed is not None and confirmed.level.reaches(level)
+            return proven or waiter.progress.denied is not None or waiter.seen is not None
+
+        left = waiter.left(self._around.clock.boot())
+        await waiter.until(enough, min(within, left))
+        progress = waiter.progress
+        return Answered(
+            confirmed=progress.confirmed,
+            denied=progress.denied,
+            seen=waiter.seen,
+            is_over=left <= within,
+        )
+
+    async def read_device(self, claim: Claim) -> World:
+        """What is known now of everything that the gate judges by."""
+        world = self._worlds.around_device(claim.device, claim.world.local)
+        _, world = await self._store.read(partial(self._worlds.remembered, asked=claim.asked, world=world))
+        return world
+
+    async def finish(self, claim: Claim, ending: Ending) -> None:
+        """End the command, in one commit."""
+        if ending.outcome is Outcome.SUCCEEDED:
+            self._around.crash.reached(CrashPoint.EFFECT_CONFIRMED)
+        ended = Ended(
+            ending=ending,
+            lock=_key(claim),
+            fence=claim.fence,
+            before=claim.before,
+            after=self._settling.mark(claim.device),
+        )
+        await self._store.write(lambda tx: self._settling.settle(tx, _running(tx, claim.run), ended))
+        self._around.crash.reached(CrashPoint.COMMAND_SETTLED)
+        self._around.metrics.commands_settled.labels(ending.outcome).inc()
+        log.info("command ended", extra=_fields(claim) | {"outcome": ending.outcome, "reason": ending.reason})
+        waiter = self._waiters.get(claim.run)
+        if ending.outcome is Outcome.UNKNOWN and waiter is not None:
+            tell = partial(self._confirmed_late, claim)
+            self._confirmations.keep_late(claim.run, waiter, claim.rule.confirmation, tell)
+        self._let_go(claim)
+
+    async def postpone(self, claim: Claim, later: Later) -> None:
+        """Give the command back, to be taken up again later."""
+        now = self._now()
+        due = None if later.after is None else (now.milliseconds + later.after // _MILLISECOND, now.boot)
+        moved = Moved(State.WAITING, later.reason, due, error=later.error or None)
+        act = self._act(
+            claim,
+            AuditKind.COMMAND_WAITING,
+            {"reason": later.reason, "error": later.error, "due_in": _seconds(later.after)},
+        )
+
+        def postpone(tx: Transaction) -> None:
+            locks.release(tx, _key(claim))
+            if later.unsent:
+                inbox.note_unsent(tx, claim.run)
+            inbox.move(tx, _running(tx, claim.run), moved)
+            audit.append(tx, [act], self._around.stamp())
+
+        await self._store.write(postpone)
+        log.info("command waits", extra=_fields(claim) | {"reason": later.reason, "why": later.error})
+        self._let_go(claim)
+        # It may have come online while this was written.
+        self._confirmations.came_online(claim.device)
+
+    async def correct(self, claim: Claim, confirmed: Confirmed) -> None:
+        """Note that a command whose outcome was unknown has worked after all.
+
+        Its final state stays; its operation is completed, and a record names the receipt.
+        """
+        command = claim.asked.command
+        fields = {"command": command.id, "device": claim.device, "level": confirmed.level}
+        event = NewEvent(
+            Stream.RECORD, EventType.CORRECTED, claim.device, self._around.event_time(), data_text(fields)
+        )
+        act = self._act(claim, AuditKind.COMMAND_CORRECTED, {"level": confirmed.level})
+
+        def correct(tx: Transaction) -> None:
+            operations.settle(tx, operation_key(command), claim.run, OperationState.COMPLETED)
+            outbox.append(tx, [event], incarnation=self._around.origin.incarnation)
+            audit.append(tx, [act], self._around.stamp())
+
+        await self._store.write(correct)
+        self._around.outbox.stored({Stream.RECORD}, 1)
+        log.info("outcome corrected", extra=_fields(claim) | {"level": confirmed.level})
+
+    def wake(self) -> None:
+        """Have every lane look for work."""
+        for bell in self._lanes.values():
+            bell.ring()
+
+    async def _lent(self, found: Found, wanted: Wanted) -> Claim | None:
+        """Put a claim together; None if the command cannot be believed any more, and is ended."""
+        row = found.row
+        self._leases[row.run] = (wanted.token, self._around.clock.boot() + LEASE)
+        try:
+            asked = opened(row.envelope, self._worlds.keys())
+        except RefusedEnvelopeError as why:
+            await self._end_unbelieved(found, wanted, why)
+            return None
+        policy = self._worlds.trust.policy
+        rule = None if policy is None else policy.actions.get(asked.command.action)
+        world = self._worlds.around_device(row.device, row.local)
+        _, world = await self._store.read(partial(self._worlds.remembered, asked=asked, world=world))
+        return Claim(
+            run=row.run,
+            asked=asked,
+            world=world,
+            rule=rule or ActionRule(tier=row.lane),
+            tier=TierRule() if policy is None else policy.tier_rule(row.lane),
+            token=wanted.token,
+            fence=found.fence,
+            attempts=row.attempts,
+            sent=row.sent,
+            force_refresh=row.force_refresh,
+            before=self._settling.mark(row.device),
+            plan=self._plan(asked.command),
+        )
+
+    async def _end_unbelieved(self, found: Found, wanted: Wanted, why: RefusedEnvelopeError) -> None:
+        """End a command whose keys the policy no longer knows."""
+        outcome = Outcome.UNKNOWN if found.row.sent else Outcome.REFUSED
+        ended = Ended(
+            ending=Ending(outcome=outcome, reason=why.reason, detail=str(why)),
+            lock=locks.Key(found.row.device, wanted.token),
+            fence=found.fence,
+        )
+
+        def end(tx: Transaction) -> None:
+            self._settling.settle(tx, _running(tx, found.row.run), ended)
+
+        await self._store.write(end)
+        self._leases.pop(found.row.run, None)
+        self._around.outbox.stored({Stream.RECORD}, 1)
+
+    def _plan(self, command: Command) -> Plan | None:
+        device = self._worlds.devices.get(command.device)
+        if device is None:
+            return None
+        try:
+            return device.compiled.plan(command.action, command.arguments, number=randbits(_NUMBER_BITS))
+        except MalformedError:
+            # The gate says so at ACT, with its reason.
+            return None
+
+    def _step(self, claim: Claim, step: StepName) -> Step:
+        plan = claim.plan
+        device = self._worlds.devices.get(claim.device)
+        if plan is None or device is None:
+            raise RejectedError("the device cannot do this any more")
+        if step is StepName.ACT:
+            return plan.steps[0]
+        reading = None if plan.wish is None else plan.wish.reading
+        planned = (
+            None if reading is None else device.compiled.read_back(reading, number=randbits(_NUMBER_BITS))
+        )
+        if planned is None:
+            raise RejectedError("the device cannot be read back")
+        return planned
+
+    def _record_step(self, claim: Claim, planned: Step, tx: Transaction) -> None:
+        """Record that a step is about to be sent; only under a lock that is ours."""
+        locks.check(tx, _key(claim), self._now())
+        inbox.note_sent(tx, claim.run)
+        act = self._act(claim, AuditKind.STEP_SENT, {"topic": planned.topic, "attempt": claim.attempts + 1})
+        audit.append(tx, [act], self._around.stamp())
+
+    def _check_lease(self, claim: Claim) -> None:
+        """See that the lock is ours at this very moment.
+
+        Raises:
+            LostRaceError: it is not.
+        """
+        token, until = self._leases.get(claim.run, ("", timedelta(0)))
+        if token != claim.token or until <= self._around.clock.boot():
+            raise LostRaceError(f"the lock of {claim.device} is lost")
+
+    def _confirmed_late(self, claim: Claim, confirmed: Confirmed) -> None:
+        self.late.append((claim, confirmed))
+        self._confirmations.came_online(claim.device)
+
+    def _let_go(self, claim: Claim) -> None:
+        """Stop waiting for a claim that is over, and wake whoever waits for its device."""
+        self._stop_waiting(claim.run)
+        self._waiters.pop(claim.run, None)
+        self._leases.pop(claim.run, None)
+        self._around.outbox.stored({Stream.RECORD}, 1)
+        self.wake()
+
+    def _stop_waiting(self, run: int) -> None:
+        waiter = self._waiters.get(run)
+        if waiter is not None:
+            self._confirmations.close(waiter)
+
+    def _act(self, claim: Claim, kind: AuditKind, more: dict[str, JsonValue]) -> Act:
+        detail: dict[str, JsonValue] = {"device": claim.device, "run": claim.run, "fence": claim.fence}
+        return Act(kind=kind, subject=claim.asked.command.id, actor="agent", detail=detail | more)
+
+    def _now(self) -> Now:
+        clock = self._around.clock
+        return Now(clock.boot_id, clock.boot() // _MILLISECOND, self._around.origin.incarnation)
+
+
+def _key(claim: Claim) -> locks.Key:
+    return locks.Key(claim.device, claim.token)
+
+
+def _running(tx: Transaction, run: int) -> Row:
+    """The row of a run that is being worked.
+
+    Raises:
+        LostRaceError: it is not.
+    """
+    row = inbox.by_run(tx, run)
+    if row is None or row.state is not State.RUNNING:
+        raise LostRaceError(f"run {run} is not being worked")
+    return row
+
+
+def _fields(claim: Claim) -> dict[str, str | int]:
+    """What every log line about a command carries (SPEC O3)."""
+    return {"command": claim.asked.command.id, "device": claim.device, "run": claim.run}
+
+
+def _seconds(length: timedelta | None) -> float | None:
+    return None if length is None else length.total_seconds()

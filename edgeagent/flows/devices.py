@@ -1,0 +1,235 @@
+"""The devices that the hub works with, and those that have shown themselves.
+
+Owns in memory what ``store/devices`` and ``store/shadow`` hold on disk: each admitted device with its
+compiled profile and its shadow. Discovery only *proposes*; an operator admits (SPEC M4). A topic
+belongs to one device: whoever would share one with an admitted device is refused.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue
+
+from edgeagent.contracts.event import EventType, Stream, data_text
+from edgeagent.contracts.mqtt import Inbound, Session, Subscription
+from edgeagent.contracts.profile import DeviceProfile
+from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.profile.compile import CompiledDevice, Gateway, compile_device
+from edgeagent.core.profile.match import Matcher, Proposal, Removal
+from edgeagent.core.shadow import Shadow, etag
+from edgeagent.errors import RejectedError
+from edgeagent.flows.surroundings import Surroundings
+from edgeagent.ids import DeviceId, Label
+from edgeagent.ports import DeviceBus
+from edgeagent.store import audit, outbox
+from edgeagent.store import devices as rows
+from edgeagent.store import shadow as shadows
+from edgeagent.store.audit import Act
+from edgeagent.store.database import Database, Snapshot, Transaction
+from edgeagent.store.devices import Admitted
+
+log = logging.getLogger(__name__)
+
+MOST_PROPOSALS: Final = 256
+"""How many devices may wait for admission; a flood of made-up ones ends here."""
+
+
+@dataclass(slots=True)
+class Device:
+    """An admitted device.
+
+    Attributes:
+        admitted: who it is.
+        compiled: how it is spoken to.
+        shadow: what is known of it.
+        heard: nanoseconds of boot time of its last message; None when none came since start.
+        unsafe: messages that it reported with QoS 0, for which nothing is promised.
+    """
+
+    admitted: Admitted
+    compiled: CompiledDevice
+    shadow: Shadow
+    heard: int | None = None
+    unsafe: int = 0
+
+    @property
+    def id(self) -> DeviceId:
+        """Its native identity."""
+        return self.admitted.device
+
+    @property
+    def online(self) -> bool | None:
+        """Whether it is connected, as far as is known."""
+        reading = self.shadow.state.get(self.compiled.availability)
+        return None if reading is None else reading.value == "online"
+
+
+class Devices:
+    """The admitted devices and the proposals."""
+
+    def __init__(
+        self, store: Database, bus: DeviceBus, profiles: Mapping[str, DeviceProfile], around: Surroundings
+    ) -> None:
+        self._store = store
+        self._bus = bus
+        self._profiles = profiles
+        self._around = around
+        self._gateway = Gateway(around.origin.hub)
+        self._matcher = Matcher(list(profiles.values()))
+        self._devices: dict[DeviceId, Device] = {}
+        self._routes: dict[Session, dict[str, Device]] = {session: {} for session in Session}
+        self.proposals: dict[DeviceId, Proposal] = {}
+
+    def on(self, session: Session, topic: str) -> Device | None:
+        """The device that reports on a topic of a session."""
+        return self._routes[session].get(topic)
+
+    def get(self, device: DeviceId) -> Device | None:
+        """An admitted device by its id."""
+        return self._devices.get(device)
+
+    def all(self) -> list[Device]:
+        """All admitted devices, by id."""
+        return [self._devices[name] for name in sorted(self._devices)]
+
+    async def load(self) -> None:
+        """Read devices and shadows from the store, in place of what is in memory, and subscribe.
+
+        A device whose profile is missing or no longer fits its parameters is left out and named in
+        the log; the others work.
+        """
+        admitted, stored = await self._store.read(_load)
+        self._devices.clear()
+        for routes in self._routes.values():
+            routes.clear()
+        for row in admitted:
+            try:
+                self._enter(
+                    Device(row, self._compile(row.device, row.profile, row.parameters), stored[row.device])
+                )
+            except RejectedError as why:
+                log.warning("device left out", extra={"device": row.device, "why": str(why)})
+        await self._subscribe()
+
+    def discover(self, message: Inbound) -> None:
+        """See whether a message of no admitted device announces one."""
+        match self._matcher.match(message.topic, message.payload):
+            case Proposal() as proposal:
+                self._propose(proposal)
+            case Removal(device):
+                self.proposals.pop(device, None)
+            case None:
+                pass
+
+    async def admit(
+        self, device: DeviceId, profile: str, parameters: Mapping[str, JsonValue], label: Label, *, actor: str
+    ) -> Device:
+        """Take a device in: store it, tell it, and listen to it.
+
+        Raises:
+            RejectedError: it is admitted already, no such profile, its parameters do not fit, or
+                another device has one of its topics.
+        """
+        compiled = self._compile(device, profile, parameters)
+        self._check_topics(compiled)
+        stamp = self._around.stamp()
+        admitted = Admitted(
+            device=device, label=label, profile=profile, parameters=dict(parameters), at=stamp.at, by=actor
+        )
+        shadow = Shadow(0, etag({}))
+        event = outbox.NewEvent(
+            Stream.RECORD,
+            EventType.DEVICE_ADMITTED,
+            device,
+            self._around.event_time(),
+            data_text({"label": label, "profile": profile, "actions": sorted(compiled.actions)}),
+        )
+        act = Act(
+            kind=AuditKind.DEVICE_ADMITTED,
+            subject=device,
+            actor=actor,
+            detail={"profile": profile, "parameters": dict(parameters)},
+        )
+
+        def store(tx: Transaction) -> None:
+            rows.admit(tx, admitted, etag=shadow.etag)
+            outbox.append(tx, [event], incarnation=self._around.origin.incarnation)
+            audit.append(tx, [act], stamp)
+
+        await self._store.write(store)
+        self._around.outbox.stored({Stream.RECORD}, 1)
+        entered = Device(admitted, compiled, shadow)
+        self._enter(entered)
+        self.proposals.pop(device, None)
+        await self._subscribe()
+        log.info("device admitted", extra={"device": device, "profile": profile})
+        return entered
+
+    async def forget(self, device: DeviceId, *, actor: str) -> None:
+        """Let a device go: nothing it sends is taken any more.
+
+        Raises:
+            RejectedError: no such device is admitted.
+        """
+        event = outbox.NewEvent(
+            Stream.RECORD, EventType.DEVICE_FORGOTTEN, device, self._around.event_time(), data_text({})
+        )
+        act = Act(kind=AuditKind.DEVICE_FORGOTTEN, subject=device, actor=actor, detail={})
+        stamp = self._around.stamp()
+
+        def store(tx: Transaction) -> None:
+            rows.forget(tx, device)
+            outbox.append(tx, [event], incarnation=self._around.origin.incarnation)
+            audit.append(tx, [act], stamp)
+
+        await self._store.write(store)
+        self._around.outbox.stored({Stream.RECORD}, 1)
+        self._devices.pop(device, None)
+        for routes in self._routes.values():
+            for topic in [topic for topic, owner in routes.items() if owner.id == device]:
+                del routes[topic]
+        await self._subscribe()
+        log.info("device forgotten", extra={"device": device})
+
+    def _compile(self, device: DeviceId, profile: str, parameters: Mapping[str, JsonValue]) -> CompiledDevice:
+        known = self._profiles.get(profile)
+        if known is None:
+            raise RejectedError(f"there is no profile {profile!r}")
+        return compile_device(known, device, parameters, gateway=self._gateway)
+
+    def _check_topics(self, compiled: CompiledDevice) -> None:
+        for wanted in compiled.subscriptions:
+            for routes in self._routes.values():
+                owner = routes.get(wanted.filter)
+                if owner is not None and owner.id != compiled.device:
+                    raise RejectedError(f"{owner.id} has the topic {wanted.filter}")
+
+    def _enter(self, device: Device) -> None:
+        self._check_topics(device.compiled)
+        self._devices[device.id] = device
+        for wanted in device.compiled.subscriptions:
+            self._routes[wanted.session][wanted.filter] = device
+        self._around.metrics.devices.set(len(self._devices))
+
+    def _propose(self, proposal: Proposal) -> None:
+        if proposal.device in self._devices:
+            return
+        if proposal.device not in self.proposals:
+            if len(self.proposals) >= MOST_PROPOSALS:
+                return
+            log.info("device proposes itself", extra={"device": proposal.device, "profile": proposal.profile})
+        self.proposals[proposal.device] = proposal
+
+    async def _subscribe(self) -> None:
+        wanted: dict[tuple[Session, str], Subscription] = {}
+        for device in self._devices.values():
+            wanted.update({(sub.session, sub.filter): sub for sub in device.compiled.subscriptions})
+        for sub in self._matcher.subscriptions:
+            wanted.setdefault((sub.session, sub.filter), sub)
+        await self._bus.subscribe(list(wanted.values()))
+
+
+def _load(db: Snapshot) -> tuple[list[Admitted], dict[DeviceId, Shadow]]:
+    return rows.load(db), shadows.load(db)

@@ -1,0 +1,92 @@
+"""From the cloud's queue into the inbox.
+
+    CommandSource ──lent for a while──> gate ──> one commit ──> acknowledged
+
+A command is on the disk, accepted or refused, before the cloud's copy is acknowledged (SPEC Q3). What is
+not acknowledged comes again and is known as a duplicate. Nothing is kept waiting in memory: what was lent
+is judged at once, or handed back when the store cannot take it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from edgeagent.core.retry import Backoff, BackoffRule
+from edgeagent.errors import StorageError
+from edgeagent.flows.admission import Admission, Arrival
+from edgeagent.flows.surroundings import Surroundings
+from edgeagent.ports import CommandSource, Delivery, LinkError, Trouble
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DownlinkSettings:
+    """How commands are fetched.
+
+    Attributes:
+        most: how many are borrowed at once.
+        wait: how long the queue is asked to wait for the first.
+        hold: for how long they are borrowed.
+        backoff: after failures.
+    """
+
+    most: int = 20
+    wait: timedelta = timedelta(seconds=25)
+    hold: timedelta = timedelta(seconds=60)
+    backoff: BackoffRule = field(default_factory=BackoffRule)
+
+
+class Downlink:
+    """Fetches commands; one owner of the link to the command source.
+
+    Attributes:
+        trouble: what kind of failure lasts; None while it works.
+        why: the last failure, for people.
+    """
+
+    def __init__(
+        self, source: CommandSource, admission: Admission, around: Surroundings, settings: DownlinkSettings
+    ) -> None:
+        self._source = source
+        self._admission = admission
+        self._around = around
+        self._settings = settings
+        self._backoff = Backoff(settings.backoff)
+        self.trouble: Trouble | None = None
+        self.why = ""
+
+    async def run(self) -> None:
+        """Fetch what is there and what comes; ends only by cancellation."""
+        settings = self._settings
+        while True:
+            try:
+                lent = await self._source.lease(most=settings.most, wait=settings.wait, hold=settings.hold)
+                await self._take(lent)
+            except LinkError as why:
+                await self._failed(why)
+            else:
+                self._backoff.worked(self._around.clock.boot())
+                self.trouble, self.why = None, ""
+
+    async def _take(self, lent: Sequence[Delivery]) -> None:
+        if not lent:
+            return
+        handles = [delivery.handle for delivery in lent]
+        try:
+            await self._admission.admit([Arrival(delivery.envelope) for delivery in lent])
+        except StorageError as why:
+            log.warning("commands handed back", extra={"count": len(lent), "why": str(why)})
+            await self._source.hand_back(handles)
+            raise LinkError(Trouble.BUSY, f"the store does not take commands: {why}") from why
+        await self._source.acknowledge(handles)
+
+    async def _failed(self, why: LinkError) -> None:
+        if self.trouble is not why.trouble:
+            log.warning("downlink fails", extra={"trouble": why.trouble, "why": str(why)})
+        self.trouble, self.why = why.trouble, str(why)
+        now = self._around.clock.boot()
+        wait = self._backoff.failed(now, chance=self._around.chance(), at_least=why.retry_after)
+        await asyncio.sleep(wait.total_seconds())

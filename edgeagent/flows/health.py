@@ -1,0 +1,226 @@
+"""How the hub stands: each check says what was seen and what to do next (SPEC O5)."""
+
+import shutil
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from edgeagent.clock import ClockSource
+from edgeagent.contracts.event import Stream
+from edgeagent.contracts.mqtt import Session
+from edgeagent.contracts.reports import Check, HealthReport, Level
+from edgeagent.errors import StorageError
+from edgeagent.flows.devices import Devices
+from edgeagent.flows.ingest import Ingest
+from edgeagent.flows.surroundings import Surroundings
+from edgeagent.flows.trust import Trust
+from edgeagent.flows.uplink import Uplink
+from edgeagent.ports import DeviceBus, Trouble
+from edgeagent.store import outbox
+from edgeagent.store.database import Database
+from edgeagent.store.outbox import Depth
+
+_PATIENCE: Final = timedelta(minutes=1)
+_LONG_OUTAGE: Final = timedelta(hours=1)
+_MEBIBYTE: Final = 1024 * 1024
+_LOW_DISK: Final = 256 * _MEBIBYTE
+_VERY_LOW_DISK: Final = 64 * _MEBIBYTE
+_MOST_NAMES: Final = 5
+
+_CLOUD_ADVICE: Final = {
+    Trouble.UNREACHABLE: "check the network, the address in [cloud] url, and the proxy",
+    Trouble.TLS: "check the hub's clock and [cloud] ca_file",
+    Trouble.LOGIN: "check the token in [cloud] token_file",
+    Trouble.CAPTIVE_PORTAL: "something between hub and cloud answers in its place: log in there",
+    Trouble.BUSY: "the cloud asked to wait; nothing to do",
+    Trouble.BROKEN_ANSWER: "what answers at [cloud] url is not the queue, or is cut off on the way",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """Looks at everything; owns nothing."""
+
+    store: Database
+    bus: DeviceBus
+    devices: Devices
+    ingest: Ingest
+    uplink: Uplink | None
+    trust: Trust
+    around: Surroundings
+    state_dir: Path
+    started: timedelta
+
+    async def report(self) -> HealthReport:
+        """All checks, worst first."""
+        checks = [
+            *(self._broker(session) for session in Session),
+            *await self._store_checks(),
+            self._cloud(),
+            self._clock(),
+            self._policy(),
+            self._disk(),
+            self._unsafe_reporters(),
+            self._proposals(),
+        ]
+        order = [Level.CRITICAL, Level.WARNING, Level.UNKNOWN, Level.OK]
+        checks.sort(key=lambda check: order.index(check.level))
+        return HealthReport(at=self.around.clock.wall().best, checks=checks)
+
+    def _broker(self, session: Session) -> Check:
+        link = self.bus.state(session)
+        name = f"broker-{session}"
+        if link.connected:
+            return Check(name=name, level=Level.OK, summary="connected")
+        lasted = self.around.clock.boot() - link.since
+        return Check(
+            name=name,
+            level=Level.CRITICAL if lasted > _PATIENCE else Level.WARNING,
+            summary=f"not connected for {_lasted(lasted)}, {link.attempts} tries: {link.why or 'connecting'}",
+            advice="check that mosquitto runs (systemctl status mosquitto) and [broker] in the configuration",
+        )
+
+    async def _store_checks(self) -> list[Check]:
+        try:
+            depths = await self.store.read(outbox.depths)
+        except StorageError as why:
+            return [_database(str(why))]
+        return [_database(self.ingest.store_trouble), self._outbox(depths)]
+
+    def _outbox(self, depths: dict[Stream, Depth]) -> Check:
+        waiting = sum(depth.events for depth in depths.values())
+        refused = sum(depth.refused for depth in depths.values())
+        summary = f"{waiting} events wait, {sum(depth.bytes for depth in depths.values()) // 1024} KiB"
+        if refused:
+            return Check(
+                name="outbox",
+                level=Level.WARNING,
+                summary=f"{summary}; the cloud refused {refused} for good",
+                advice="edgeagent outbox stats shows their streams; the log says why",
+            )
+        oldest = min((depth.oldest for depth in depths.values() if depth.oldest is not None), default=None)
+        age = timedelta(0)
+        if oldest is not None:
+            age = timedelta(microseconds=max(0, self.around.event_time().at - oldest))
+        if self.uplink is not None and age > _LONG_OUTAGE:
+            return Check(
+                name="outbox",
+                level=Level.WARNING,
+                summary=f"{summary}, the oldest for {_lasted(age)}",
+                advice="see the check cloud",
+            )
+        return Check(name="outbox", level=Level.OK, summary=summary)
+
+    def _cloud(self) -> Check:
+        if self.uplink is None:
+            return Check(name="cloud", level=Level.OK, summary="not configured: the hub works alone")
+        state = self.uplink.state
+        if state.failing_since is None or state.trouble is None:
+            return Check(name="cloud", level=Level.OK, summary="events go up")
+        lasted = self.around.clock.boot() - state.failing_since
+        return Check(
+            name="cloud",
+            level=Level.CRITICAL if lasted > _LONG_OUTAGE else Level.WARNING,
+            summary=f"failing for {_lasted(lasted)}: {state.why}",
+            advice=_CLOUD_ADVICE[state.trouble],
+        )
+
+    def _clock(self) -> Check:
+        wall = self.around.clock.wall()
+        if wall.source is ClockSource.NONE or wall.error is None:
+            return Check(
+                name="clock",
+                level=Level.WARNING,
+                summary="the time is not proven: commands of tiers medium and high are held",
+                advice="start a time service (systemd-timesyncd, chrony), or let the policy name a time key",
+            )
+        return Check(
+            name="clock",
+            level=Level.OK,
+            summary=f"known from {wall.source} within {wall.error.total_seconds():.3f} s",
+        )
+
+    def _policy(self) -> Check:
+        policy = self.trust.policy
+        problem = self.trust.policy_problem
+        if policy is None:
+            configured = problem != "no policy is configured"
+            return Check(
+                name="policy",
+                level=Level.CRITICAL if configured else Level.OK,
+                summary=f"{problem}: readings go up, commands are refused",
+                advice="sign a policy with edgeagent issuer policy sign" if configured else "",
+            )
+        if self.around.clock.wall().earliest >= policy.expires_at:
+            return Check(
+                name="policy",
+                level=Level.CRITICAL,
+                summary=f"version {policy.version} expired at {policy.expires_at:%Y-%m-%d %H:%M} UTC",
+                advice="sign a newer one with edgeagent issuer policy sign",
+            )
+        if problem:
+            return Check(
+                name="policy",
+                level=Level.WARNING,
+                summary=f"version {policy.version} is in force; the file was refused: {problem}",
+                advice="sign the file anew, with a higher version",
+            )
+        return Check(name="policy", level=Level.OK, summary=f"version {policy.version} is in force")
+
+    def _disk(self) -> Check:
+        try:
+            free = shutil.disk_usage(self.state_dir).free
+        except OSError as why:
+            return Check(name="disk", level=Level.UNKNOWN, summary=f"cannot be read: {why.strerror}")
+        level = Level.OK
+        if free < _LOW_DISK:
+            level = Level.CRITICAL if free < _VERY_LOW_DISK else Level.WARNING
+        return Check(
+            name="disk",
+            level=level,
+            summary=f"{free // _MEBIBYTE} MiB free in {self.state_dir}",
+            advice="" if level is Level.OK else "free some space; readings are refused when it is full",
+        )
+
+    def _unsafe_reporters(self) -> Check:
+        names = [f"{device.admitted.label} ({device.id})" for device in self.devices.all() if device.unsafe]
+        if not names:
+            return Check(name="qos0", level=Level.OK, summary="no device reports without acknowledgement")
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        return Check(
+            name="qos0",
+            level=Level.OK,
+            summary=f"report with QoS 0, so that nothing is promised: {', '.join(names[:_MOST_NAMES])}{more}",
+            advice="set them to QoS 1 where their firmware can",
+        )
+
+    def _proposals(self) -> Check:
+        count = len(self.devices.proposals)
+        if not count:
+            return Check(name="discovery", level=Level.OK, summary="no device waits for admission")
+        return Check(
+            name="discovery",
+            level=Level.OK,
+            summary=f"{count} devices wait for admission",
+            advice="edgeagent devices list; edgeagent devices admit ID",
+        )
+
+
+def _database(trouble: str) -> Check:
+    if trouble:
+        return Check(
+            name="database",
+            level=Level.CRITICAL,
+            summary=f"readings are not taken: {trouble}",
+            advice="see the check disk; the broker keeps what it can until the database takes writes again",
+        )
+    return Check(name="database", level=Level.OK, summary="takes writes")
+
+
+def _lasted(length: timedelta) -> str:
+    seconds = int(length.total_seconds())
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"

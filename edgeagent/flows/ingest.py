@@ -1,0 +1,294 @@
+"""From the broker into the outbox: commit, then acknowledge.
+
+    DeviceBus ──> decode ──> shadow: what of it is told? ──> one commit ──> PUBACKs, in receive order
+                                                             events, shadows, delivery marks
+
+The events that a message yields are on the disk before its PUBACK leaves (SPEC Q1). Messages share a
+commit (DESIGN decision 3): it comes when the linger is over, at half of the broker's in-flight window,
+when the batch is large, or at once when somebody waits for it. Messages that change nothing are
+acknowledged without a commit. A redelivery is recognised by the delivery marks of earlier commits
+(SPEC Q2).
+
+When the store cannot commit, both connections are closed: nothing is acknowledged, the broker keeps
+what it has, and devices that ask for QoS 1 are not told a lie.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Final, Protocol
+
+from edgeagent.contracts.event import EventTime
+from edgeagent.contracts.mqtt import Inbound, LinkDown, LinkUp, Session
+from edgeagent.core.profile.decode import Decoded
+from edgeagent.core.redelivery import Redeliveries, digest
+from edgeagent.errors import StorageError
+from edgeagent.flows.devices import Device, Devices
+from edgeagent.flows.surroundings import Surroundings
+from edgeagent.flows.turn import Turn
+from edgeagent.ids import DeviceId
+from edgeagent.ports import CrashPoint, DeviceBus
+from edgeagent.store import marks, outbox
+from edgeagent.store import shadow as shadows
+from edgeagent.store.database import Database, Transaction
+
+log = logging.getLogger(__name__)
+
+# A redelivery reaches back as far as messages can be in flight; mosquitto overruns our Receive
+# Maximum, and what was acknowledged may not have reached it.
+_WINDOWS: Final = 4
+_RETRY_STORE: Final = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestSettings:
+    """How readings are stored.
+
+    Attributes:
+        commit_linger: how long a message waits for others to share its commit.
+        telemetry_window: messages that the broker sends before it waits for a PUBACK.
+        control_window: the same for the control session.
+        most_bytes: of payload in one commit.
+    """
+
+    commit_linger: timedelta = timedelta(milliseconds=100)
+    telemetry_window: int = 500
+    control_window: int = 100
+    most_bytes: int = 1024 * 1024
+
+    def window(self, session: Session) -> int:
+        """The in-flight window of a session."""
+        return self.control_window if session is Session.CONTROL else self.telemetry_window
+
+
+class Waiting(Protocol):
+    """Whoever waits for what devices say: told after the commit, in receive order."""
+
+    def expects(self, device: DeviceId) -> bool:
+        """Whether somebody waits for this device."""
+        ...
+
+    def offer(self, device: DeviceId, message: Inbound, decoded: Decoded) -> None:
+        """Hand a stored message over."""
+        ...
+
+    def came_online(self, device: DeviceId) -> None:
+        """Tell that a device is there again."""
+        ...
+
+
+class Ingest:
+    """Takes in what devices report."""
+
+    def __init__(
+        self,
+        store: Database,
+        bus: DeviceBus,
+        devices: Devices,
+        waiting: Waiting,
+        around: Surroundings,
+        settings: IngestSettings,
+    ) -> None:
+        self._store = store
+        self._bus = bus
+        self._devices = devices
+        self._waiting = waiting
+        self._around = around
+        self._settings = settings
+        self._redeliveries: dict[Session, Redeliveries] = {}
+        self._turn = Turn()
+        # Sessions that the broker had not kept and whose marks the store still has.
+        self._new_sessions: set[Session] = set()
+        # Devices of which a value waits for its minimum interval.
+        self._withholding: set[DeviceId] = set()
+        self.store_trouble = ""
+
+    @property
+    def _writes(self) -> bool:
+        """Whether there is anything to commit."""
+        return bool(self._turn.events or self._turn.changed or self._new_sessions)
+
+    async def run(self) -> None:
+        """Take in what comes; ends only by cancellation."""
+        await self._load_marks()
+        while True:
+            self._turn = Turn()
+            await self._gather()
+            try:
+                await self._finish()
+            except StorageError as why:
+                await self._wait_for_store(why)
+
+    async def _gather(self) -> None:
+        """Receive until it is time to commit."""
+        self._absorb(await self._bus.receive(within=self._until_due()))
+        deadline = self._around.clock.boot() + self._settings.commit_linger
+        while not self._is_time():
+            if not self._writes:
+                return
+            left = deadline - self._around.clock.boot()
+            if left <= timedelta(0):
+                return
+            items = await self._bus.receive(within=left)
+            if not items:
+                return
+            self._absorb(items)
+
+    def _is_time(self) -> bool:
+        turn = self._turn
+        return (
+            turn.urgent
+            or turn.size >= self._settings.most_bytes
+            or any(2 * len(turn.marks[session]) >= self._settings.window(session) for session in Session)
+        )
+
+    def _absorb(self, items: Sequence[Inbound | LinkUp | LinkDown]) -> None:
+        """Decode what came and note what follows from it."""
+        now = self._around.event_time()
+        now_ns = _nanoseconds(self._around.clock.boot())
+        for item in items:
+            if isinstance(item, Inbound):
+                self._hear(item, now.earlier(max(0, now_ns - item.heard) // 1000))
+            else:
+                self._link_changed(item)
+
+    def _link_changed(self, change: LinkUp | LinkDown) -> None:
+        if isinstance(change, LinkUp) and not change.session_present:
+            self._redeliveries[change.session].forget_all()
+            self._new_sessions.add(change.session)
+            self._turn.urgent = True
+        if change.session is Session.CONTROL:
+            # What was sent with QoS 0 meanwhile is lost: nothing known is live any more.
+            for device in self._devices.all():
+                device.shadow.lose_touch()
+
+    def _hear(self, message: Inbound, time: EventTime) -> None:
+        turn = self._turn
+        turn.size += len(message.payload)
+        if message.qos:
+            turn.messages.append(message)
+            mark = (message.packet_id, digest(message.topic, message.payload))
+            repeat = self._redeliveries[message.session].is_repeat(mark, dup=message.dup)
+            turn.marks[message.session].append(mark)
+            if repeat:
+                self._around.metrics.redeliveries.inc()
+                return
+        device = self._devices.on(message.session, message.topic)
+        if device is None:
+            self._devices.discover(message)
+            return
+        decoded = device.compiled.decode(message.topic, message.payload, retained=message.retain)
+        if decoded.problem is not None:
+            self._around.metrics.messages_unusable.labels(decoded.problem).inc()
+        turn.take(device, message, decoded, time)
+        if self._waiting.expects(device.id):
+            turn.urgent = True
+            turn.offers.append((device.id, message, decoded))
+
+    def _withheld(self) -> list[tuple[Device, int]]:
+        """The devices of which a value is withheld, each with the boot time at which its next is due."""
+        found = []
+        for name in list(self._withholding):
+            device = self._devices.get(name)
+            readings = device.shadow.withheld(device.compiled.spec) if device is not None else {}
+            if device is None or not readings:
+                self._withholding.discard(name)
+            else:
+                found.append((device, min(readings.values())))
+        return found
+
+    def _until_due(self) -> timedelta | None:
+        """How long until a withheld value has to be told; None when none is withheld."""
+        due = [moment for _, moment in self._withheld()]
+        if not due:
+            return None
+        left = min(due) - _nanoseconds(self._around.clock.boot())
+        return timedelta(microseconds=max(0, left) // 1000)
+
+    def _release_due(self) -> None:
+        """Tell the withheld values whose minimum interval is over."""
+        self._withholding |= self._turn.withholding
+        now = _nanoseconds(self._around.clock.boot())
+        for device, moment in self._withheld():
+            if moment <= now:
+                self._turn.release(device, self._around.event_time(), now)
+
+    async def _finish(self) -> None:
+        """Commit the turn, acknowledge it, and tell whoever waits."""
+        self._release_due()
+        turn = self._turn
+        if self._writes:
+            marked = {session for session in Session if turn.marks[session]} | self._new_sessions
+            with self._around.metrics.commit_seconds.time():
+                await self._store.write(partial(self._store_turn, marked))
+            self._around.crash.reached(CrashPoint.EVENTS_COMMITTED)
+            self._new_sessions.clear()
+            for session in marked:
+                self._redeliveries[session].committed(turn.marks[session])
+        else:
+            for session, redeliveries in self._redeliveries.items():
+                redeliveries.unchanged(turn.marks[session])
+        self._bus.acknowledge(turn.messages)
+        if turn.events:
+            counts = Counter(event.stream for event in turn.events)
+            for stream, count in counts.items():
+                self._around.metrics.events.labels(stream).inc(count)
+            self._around.outbox.stored(counts, len(turn.events))
+        for offer in turn.offers:
+            self._waiting.offer(*offer)
+        for device in turn.came_online:
+            self._waiting.came_online(device)
+
+    def _store_turn(self, marked: set[Session], tx: Transaction) -> None:
+        turn = self._turn
+        for session in marked:
+            redeliveries = self._redeliveries[session]
+            batch = redeliveries.next_batch
+            new = session in self._new_sessions
+            marks.forget(tx, session, before=batch if new else redeliveries.oldest_needed)
+            marks.add(tx, session, batch, redeliveries.to_store(turn.marks[session]))
+        known = [(name, self._devices.get(name)) for name in turn.changed]
+        shadows.save(
+            tx,
+            [
+                shadows.Change(name, device.shadow, frozenset(turn.changed[name]))
+                for name, device in known
+                if device is not None
+            ],
+        )
+        outbox.append(tx, turn.events, incarnation=self._around.origin.incarnation)
+
+    async def _load_marks(self) -> None:
+        stored = await self._store.read(lambda db: {session: marks.load(db, session) for session in Session})
+        self._redeliveries = {
+            session: Redeliveries(_WINDOWS * self._settings.window(session), stored[session])
+            for session in Session
+        }
+
+    async def _wait_for_store(self, why: StorageError) -> None:
+        """Nothing of the turn is saved: close the connections until the store takes writes again."""
+        log.error("store does not take readings", extra={"why": str(why)})
+        self.store_trouble = str(why)
+        self._bus.hold(held=True)
+        while True:
+            await asyncio.sleep(_RETRY_STORE.total_seconds())
+            try:
+                await self._store.write(lambda _: None)
+                # Memory is ahead of the disk: what is told and marked is what the disk says.
+                await self._devices.load()
+                await self._load_marks()
+            except StorageError as again:
+                self.store_trouble = str(again)
+            else:
+                break
+        self.store_trouble = ""
+        log.info("store takes readings again")
+        self._bus.hold(held=False)
+
+
+def _nanoseconds(length: timedelta) -> int:
+    return length // timedelta(microseconds=1) * 1000

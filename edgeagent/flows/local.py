@@ -1,0 +1,144 @@
+"""Commands typed at the hub: made, signed with the hub's own key, and sent through the same gate.
+
+Such a command is good for a minute of boot time and needs no wall clock; who typed it is on record by
+what the operating system says (SPEC V6). What the hub's key may do is the policy's word.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from secrets import randbits, token_hex
+from typing import Final
+
+from edgeagent.clock import EPOCH
+from edgeagent.contracts.command import COMMAND_BYTES, COMMAND_TYPE, Command
+from edgeagent.contracts.door import decode, encode
+from edgeagent.contracts.policy import id_of_key
+from edgeagent.contracts.receipt import Receipt
+from edgeagent.contracts.reports import CommandReport, CommandsReport, SendReport, SendRequest
+from edgeagent.core.envelope import Signer, sign, unproven_payload
+from edgeagent.core.freshness import BootDeadline
+from edgeagent.core.gate import Refuse
+from edgeagent.errors import RejectedError
+from edgeagent.flows.admission import Admission, Arrival
+from edgeagent.flows.surroundings import Surroundings
+from edgeagent.ids import CommandId, command_id
+from edgeagent.ids import operation as checked_operation
+from edgeagent.store import inbox, receipts
+from edgeagent.store.database import Database, Snapshot
+from edgeagent.store.inbox_row import Row
+
+VALID_FOR: Final = timedelta(minutes=1)
+"""How long a command typed at the hub is good."""
+
+_MOST_LISTED: Final = 200
+_CHANCE_BITS: Final = 20
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalCommands:
+    """Makes commands in the hub's own name, and tells of all commands."""
+
+    store: Database
+    admission: Admission
+    key: Signer
+    around: Surroundings
+
+    async def send(self, request: SendRequest, actor: str) -> SendReport:
+        """Make a command and wait for its end.
+
+        Raises:
+            StorageError: it was not stored, and so not done.
+        """
+        command = await self._command(request)
+        clock = self.around.clock
+        envelope = sign(encode(command), COMMAND_TYPE, [self.key])
+        local = BootDeadline(clock.boot_id, clock.boot() + VALID_FOR)
+        [admitted] = await self.admission.admit([Arrival(envelope, local, actor)])
+        if isinstance(admitted.verdict, Refuse):
+            row = await self.store.read(partial(inbox.by_command, command=command.id))
+            return SendReport(
+                refused=admitted.verdict.reason,
+                detail=admitted.verdict.detail,
+                command=None if row is None else await self.one(command.id),
+            )
+        return SendReport(command=await self._end_of(command.id, request.wait))
+
+    async def recent(self) -> CommandsReport:
+        """The commands that came last."""
+        return await self.store.read(_recent)
+
+    async def one(self, command: CommandId) -> CommandReport:
+        """One command.
+
+        Raises:
+            RejectedError: none of that id has come.
+        """
+        found = await self.store.read(partial(_one, command=command))
+        if found is None:
+            raise RejectedError(f"no command {command} has come")
+        return found
+
+    async def _end_of(self, command: CommandId, wait: timedelta) -> CommandReport:
+        clock = self.around.clock
+        deadline = clock.boot() + wait
+        while True:
+            report = await self.one(command)
+            left = deadline - clock.boot()
+            if report.receipt is not None or left <= timedelta(0):
+                return report
+            await self.around.outbox.next_record(left)
+
+    async def _command(self, request: SendRequest) -> Command:
+        wall = self.around.clock.wall()
+        own = id_of_key(self.key.public)
+        last = await self.store.read(partial(inbox.last_sequence, issuer=own))
+        # Later than every earlier one, also after the clock was set back.
+        by_time = (wall.best - EPOCH) // _MILLISECOND << _CHANCE_BITS | randbits(_CHANCE_BITS)
+        name = command_id(f"local-{token_hex(8)}")
+        return Command(
+            id=name,
+            hub=self.around.origin.hub,
+            epoch=self.around.origin.epoch,
+            device=request.device,
+            action=request.action,
+            arguments=request.arguments,
+            operation=request.operation or checked_operation(name),
+            sequence=max(by_time, last + 1),
+            issued_at=wall.best,
+            expires_at=wall.best + VALID_FOR,
+            precondition=request.precondition,
+        )
+
+
+def _recent(db: Snapshot) -> CommandsReport:
+    return CommandsReport(commands=[_report(db, row) for row in inbox.recent(db, _MOST_LISTED)])
+
+
+def _one(db: Snapshot, command: CommandId) -> CommandReport | None:
+    row = inbox.by_command(db, command)
+    return None if row is None else _report(db, row)
+
+
+def _report(db: Snapshot, row: Row) -> CommandReport:
+    command = decode(Command, unproven_payload(row.envelope), limit=COMMAND_BYTES)
+    receipt = receipts.load(db, row.command)
+    return CommandReport(
+        command=row.command,
+        device=row.device,
+        action=row.action,
+        arguments=command.arguments,
+        state=row.state,
+        reason=row.reason,
+        meaning="" if row.reason is None else row.reason.sentence,
+        lane=row.lane,
+        run=row.ordinal,
+        attempts=row.attempts,
+        issuer=row.issuer,
+        actor=row.actor,
+        received_at=EPOCH + timedelta(microseconds=row.received_at),
+        expires_at=EPOCH + timedelta(microseconds=row.expires_at),
+        last_error=row.last_error,
+        receipt=None if receipt is None else decode(Receipt, receipt, limit=COMMAND_BYTES),
+    )

@@ -1,0 +1,215 @@
+"""What a person at the hub may ask: the ``Operator`` port, answered from store and memory."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib.metadata import version
+
+from edgeagent.clock import EPOCH, ProvenClock
+from edgeagent.contracts.mqtt import Session
+from edgeagent.contracts.reports import (
+    AdmitRequest,
+    ClockReport,
+    CloudReport,
+    CommandReport,
+    CommandsReport,
+    DeviceReport,
+    DevicesReport,
+    HealthReport,
+    LinkReport,
+    OutboxReport,
+    PolicyReport,
+    ProposalReport,
+    ReadingReport,
+    SendReport,
+    SendRequest,
+    StatusReport,
+    StreamReport,
+)
+from edgeagent.core.profile.match import Proposal
+from edgeagent.errors import RejectedError
+from edgeagent.flows.devices import Device
+from edgeagent.flows.health import Health
+from edgeagent.flows.local import LocalCommands
+from edgeagent.ids import CommandId, DeviceId
+from edgeagent.ids import label as checked_label
+from edgeagent.store import outbox
+
+
+@dataclass(frozen=True, slots=True)
+class HubOperator:
+    """Answers the admin socket."""
+
+    look: Health
+    clock: ProvenClock
+    local: LocalCommands
+
+    async def health(self) -> HealthReport:
+        """Look at everything."""
+        return await self.look.report()
+
+    async def status(self) -> StatusReport:
+        """The hub at a glance; brings the gauges up to date on the way."""
+        around, now = self.look.around, self.clock.boot()
+        report = StatusReport(
+            hub=around.origin.hub,
+            epoch=around.origin.epoch,
+            incarnation=around.origin.incarnation,
+            version=version("edgeagent"),
+            uptime=(now - self.look.started).total_seconds(),
+            clock=self._clock_report(),
+            broker={session: self._link(session, now) for session in Session},
+            cloud=self._cloud(now),
+            policy=self._policy(),
+            devices=len(self.look.devices.all()),
+            proposals=len(self.look.devices.proposals),
+            outbox=await self.outbox(),
+        )
+        self._set_gauges(report)
+        return report
+
+    async def devices(self) -> DevicesReport:
+        """All devices and proposals."""
+        now = self.clock.boot()
+        proposals = self.look.devices.proposals
+        return DevicesReport(
+            devices=[_device(device, now) for device in self.look.devices.all()],
+            proposals=[_proposal(proposals[name]) for name in sorted(proposals)],
+        )
+
+    async def device(self, device: DeviceId) -> DeviceReport:
+        """One admitted device."""
+        found = self.look.devices.get(device)
+        if found is None:
+            raise RejectedError(f"{device} is not admitted")
+        return _device(found, self.clock.boot())
+
+    async def admit(self, request: AdmitRequest, actor: str) -> DeviceReport:
+        """Take a device in, by its proposal or by what the request says."""
+        proposal = self.look.devices.proposals.get(request.device)
+        profile = request.profile or (proposal.profile if proposal else None)
+        if profile is None:
+            raise RejectedError(f"{request.device} has not shown itself: name its profile and parameters")
+        proposed = dict(proposal.parameters) if proposal and proposal.profile == profile else {}
+        label = request.label or checked_label((proposal.label if proposal else "") or request.device)
+        device = await self.look.devices.admit(
+            request.device, profile, proposed | request.parameters, label, actor=actor
+        )
+        return _device(device, self.clock.boot())
+
+    async def forget(self, device: DeviceId, actor: str) -> None:
+        """Let a device go."""
+        await self.look.devices.forget(device, actor=actor)
+
+    async def commands(self) -> CommandsReport:
+        """The commands that came last."""
+        return await self.local.recent()
+
+    async def command(self, command: CommandId) -> CommandReport:
+        """One command."""
+        return await self.local.one(command)
+
+    async def send(self, request: SendRequest, actor: str) -> SendReport:
+        """Make a command in the hub's own name, and wait for its end."""
+        return await self.local.send(request, actor)
+
+    async def outbox(self) -> OutboxReport:
+        """How much waits for the cloud."""
+        depths = await self.look.store.read(outbox.depths)
+        return OutboxReport(
+            streams={
+                stream: StreamReport(
+                    next=depth.next,
+                    events=depth.events,
+                    bytes=depth.bytes,
+                    oldest=None if depth.oldest is None else EPOCH + timedelta(microseconds=depth.oldest),
+                    refused=depth.refused,
+                )
+                for stream, depth in depths.items()
+            }
+        )
+
+    def _clock_report(self) -> ClockReport:
+        wall = self.clock.wall()
+        error = None if wall.error is None else wall.error.total_seconds()
+        return ClockReport(source=wall.source, best=wall.best, error=error, floor=self.clock.floor)
+
+    def _link(self, session: Session, now: timedelta) -> LinkReport:
+        state = self.look.bus.state(session)
+        return LinkReport(
+            connected=state.connected,
+            since=max(0.0, (now - state.since).total_seconds()),
+            attempts=state.attempts,
+            why=state.why,
+        )
+
+    def _cloud(self, now: timedelta) -> CloudReport:
+        if self.look.uplink is None:
+            return CloudReport(configured=False)
+        state = self.look.uplink.state
+        return CloudReport(
+            configured=True,
+            last_success=_ago(state.last_success, now),
+            failing_for=_ago(state.failing_since, now),
+            why=state.why,
+        )
+
+    def _policy(self) -> PolicyReport:
+        policy, problem = self.look.trust.policy, self.look.trust.policy_problem
+        if policy is None:
+            return PolicyReport(problem=problem)
+        return PolicyReport(version=policy.version, expires_at=policy.expires_at, problem=problem)
+
+    def _set_gauges(self, report: StatusReport) -> None:
+        metrics = self.look.around.metrics
+        metrics.commits.set(self.look.store.commits)
+        for stream, depth in report.outbox.streams.items():
+            age = 0.0 if depth.oldest is None else (report.clock.best - depth.oldest).total_seconds()
+            metrics.outbox_events.labels(stream).set(depth.events)
+            metrics.outbox_age.labels(stream).set(max(0.0, age))
+
+
+def _ago(moment: timedelta | None, now: timedelta) -> float | None:
+    return None if moment is None else max(0.0, (now - moment).total_seconds())
+
+
+def _device(device: Device, now: timedelta) -> DeviceReport:
+    shadow, spec = device.shadow, device.compiled.spec
+    readings: dict[str, ReadingReport] = {
+        name: ReadingReport(
+            value=held.value,
+            unit=spec(name).unit,
+            version=held.version,
+            at=EPOCH + timedelta(microseconds=held.at),
+            live=held.live_at is not None,
+        )
+        for name, held in sorted(shadow.state.items())
+    }
+    readings |= {
+        name: ReadingReport(value=held.told, unit=spec(name).unit)
+        for name, held in sorted(shadow.telemetry.items())
+    }
+    heard = None if device.heard is None else timedelta(microseconds=device.heard // 1000)
+    return DeviceReport(
+        device=device.id,
+        label=device.admitted.label,
+        profile=device.admitted.profile,
+        online=device.online,
+        version=shadow.version,
+        etag=shadow.etag,
+        readings=readings,
+        actions=sorted(device.compiled.actions),
+        parameters=device.admitted.parameters,
+        heard=_ago(heard, now),
+        unsafe_messages=device.unsafe,
+    )
+
+
+def _proposal(proposal: Proposal) -> ProposalReport:
+    return ProposalReport(
+        device=proposal.device,
+        profile=proposal.profile,
+        label=proposal.label,
+        model=proposal.model,
+        firmware=proposal.firmware,
+        parameters=dict(proposal.parameters),
+    )

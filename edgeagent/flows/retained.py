@@ -1,0 +1,103 @@
+"""Looking for retained messages on command topics (SPEC M3).
+
+Somebody else's retained command acts again at each reconnect of its device: a TV wall that does
+yesterday's command. The broker is asked at start and each hour; what is found is put on record and told
+once as an alert, and is never taken for a command or an answer.
+"""
+
+import asyncio
+import logging
+from datetime import timedelta
+from typing import Final
+
+from edgeagent.contracts.event import EventType, Stream, data_text
+from edgeagent.contracts.mqtt import Inbound
+from edgeagent.contracts.reasons import Reason
+from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.profile.match import covers
+from edgeagent.errors import TransientError
+from edgeagent.flows.devices import Device, Devices
+from edgeagent.flows.surroundings import Surroundings
+from edgeagent.ports import DeviceBus
+from edgeagent.store import audit, outbox
+from edgeagent.store.audit import Act
+from edgeagent.store.database import Database, Transaction
+from edgeagent.store.outbox import NewEvent
+
+log = logging.getLogger(__name__)
+
+_EVERY: Final = timedelta(hours=1)
+_AGAIN: Final = timedelta(seconds=30)
+_SHOWN: Final = 80
+
+
+class RetainedCommands:
+    """Looks for dangerous retained messages and tells them."""
+
+    def __init__(self, store: Database, bus: DeviceBus, devices: Devices, around: Surroundings) -> None:
+        self._store = store
+        self._bus = bus
+        self._devices = devices
+        self._around = around
+        self.found: dict[str, Device] = {}
+
+    async def run(self) -> None:
+        """Look now and each hour; ends only by cancellation."""
+        while True:
+            try:
+                await self.look()
+                wait = _EVERY
+            except TransientError as why:
+                log.info("cannot look for retained commands", extra={"why": str(why)})
+                wait = _AGAIN
+            await asyncio.sleep(wait.total_seconds())
+
+    async def look(self) -> None:
+        """Ask the broker once, and tell what is new.
+
+        Raises:
+            TransientError: the broker or the store cannot be used now.
+        """
+        filters = sorted(
+            {topic for device in self._devices.all() for topic in device.compiled.command_topics}
+        )
+        held = await self._bus.retained(filters) if filters else []
+        found = {message.topic: (message, owner) for message in held for owner in self._owners(message)}
+        fresh = [found[topic] for topic in found if topic not in self.found]
+        self.found = {topic: owner for topic, (_, owner) in found.items()}
+        if fresh:
+            await self._tell(fresh)
+
+    def _owners(self, message: Inbound) -> list[Device]:
+        """The device on whose command topic a message lies; an empty one commands nothing."""
+        if not message.retain or not message.payload:
+            return []
+        return [
+            device
+            for device in self._devices.all()
+            if any(covers(wanted, message.topic) for wanted in device.compiled.command_topics)
+        ][:1]
+
+    async def _tell(self, fresh: list[tuple[Inbound, Device]]) -> None:
+        stamp, time = self._around.stamp(), self._around.event_time()
+        acts, events = [], []
+        for message, device in fresh:
+            shown = ascii(message.topic[:_SHOWN])
+            acts.append(
+                Act(
+                    kind=AuditKind.RETAINED_COMMAND,
+                    subject=device.id,
+                    actor="unknown",
+                    detail={"topic": shown, "bytes": len(message.payload)},
+                )
+            )
+            data = data_text({"reason": Reason.RETAINED_COMMAND, "topic": shown})
+            events.append(NewEvent(Stream.RECORD, EventType.ALERT, device.id, time, data))
+            log.warning("retained command", extra={"device": device.id, "topic": shown})
+
+        def store(tx: Transaction) -> None:
+            outbox.append(tx, events, incarnation=self._around.origin.incarnation)
+            audit.append(tx, acts, stamp)
+
+        await self._store.write(store)
+        self._around.outbox.stored({Stream.RECORD}, 1)

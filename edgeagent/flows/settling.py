@@ -1,0 +1,123 @@
+"""The final commit of a command: state, operation, lock, audit row, receipt, all or nothing (SPEC S3)."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from edgeagent.contracts.door import encode
+from edgeagent.contracts.event import EventType, Stream
+from edgeagent.contracts.receipt import Outcome, Receipt, StateMark
+from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.lifecycle import state_of
+from edgeagent.core.operation import OperationState
+from edgeagent.core.work import Ending
+from edgeagent.flows.devices import Devices
+from edgeagent.flows.surroundings import Surroundings
+from edgeagent.ids import DeviceId
+from edgeagent.store import audit, inbox, locks, operations, outbox, receipts
+from edgeagent.store.audit import Act
+from edgeagent.store.database import Transaction
+from edgeagent.store.inbox_row import Moved, Row
+from edgeagent.store.outbox import NewEvent
+
+_OPERATION: Final = {Outcome.SUCCEEDED: OperationState.COMPLETED, Outcome.UNKNOWN: OperationState.UNKNOWN}
+_DETAIL: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """What the final commit has to know beyond the row.
+
+    Attributes:
+        ending: how it ended.
+        lock: ours, to be released in the same commit; None if it was never begun.
+        fence: under which it was worked; 0 if it was never begun.
+        before: the device's state when it was begun.
+        after: the device's state now.
+    """
+
+    ending: Ending
+    lock: locks.Key | None = None
+    fence: int = 0
+    before: StateMark | None = None
+    after: StateMark | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """Writes final results."""
+
+    devices: Devices
+    around: Surroundings
+
+    def mark(self, device: DeviceId) -> StateMark | None:
+        """The present state of a device, by version and etag. On the event loop only."""
+        found = self.devices.get(device)
+        return None if found is None else StateMark(version=found.shadow.version, etag=found.shadow.etag)
+
+    def settle(self, tx: Transaction, row: Row, ended: Ended) -> None:
+        """End an open command.
+
+        Raises:
+            LostRaceError: the lock is somebody else's; nothing is written.
+            IllegalTransitionError: it may not end so from where it stands.
+        """
+        ending = ended.ending
+        if ended.lock is not None:
+            locks.release(tx, ended.lock)
+        inbox.move(
+            tx, row, Moved(state_of(ending.outcome), reason=ending.reason, error=ending.detail or None)
+        )
+        self.record(tx, row, ended)
+
+    def record(self, tx: Transaction, row: Row, ended: Ended) -> None:
+        """Write what goes with an end: operation, receipt and audit row."""
+        ending = ended.ending
+        known = _OPERATION.get(ending.outcome, OperationState.FAILED)
+        operations.settle(tx, row.operation, row.run, known)
+        event = self._receipt_event(row, ended)
+        incarnation = self.around.origin.incarnation
+        [number] = outbox.append(tx, [event], incarnation=incarnation)
+        receipts.save(tx, row.run, number, event, incarnation=incarnation)
+        refused = ending.outcome is Outcome.REFUSED and row.attempts == 0 and ended.fence == 0
+        act = Act(
+            kind=AuditKind.COMMAND_REFUSED if refused else AuditKind.COMMAND_SETTLED,
+            subject=row.command,
+            actor=row.actor,
+            detail={
+                "device": row.device,
+                "action": row.action,
+                "run": row.run,
+                "outcome": ending.outcome,
+                "reason": ending.reason,
+                "detail": ending.detail[:_DETAIL],
+                "level": ending.level,
+                "attempts": row.attempts,
+                "fence": ended.fence,
+                "receipt": number,
+            },
+        )
+        audit.append(tx, [act], self.around.stamp())
+
+    def _receipt_event(self, row: Row, ended: Ended) -> NewEvent:
+        wall, ending = self.around.clock.wall(), ended.ending
+        receipt = Receipt(
+            command=row.command,
+            payload_sha256=row.sha256,
+            issuer=row.issuer,
+            device=row.device,
+            action=row.action,
+            run=row.ordinal,
+            outcome=ending.outcome,
+            reason=ending.reason,
+            detail=ending.detail[:_DETAIL] or None,
+            level=ending.level,
+            attempts=row.attempts,
+            fence=ended.fence,
+            before=ended.before,
+            after=ended.after,
+            finished_at=wall.best,
+            clock=wall.source,
+        )
+        return NewEvent(
+            Stream.RECORD, EventType.RECEIPT, row.device, self.around.event_time(), encode(receipt)
+        )

@@ -1,0 +1,58 @@
+"""What every flow is given of the world: time, chance, instruments, and whom it is the hub of."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from edgeagent.clock import Clock
+from edgeagent.contracts.event import EventTime
+from edgeagent.contracts.scalars import timestamp_text
+from edgeagent.flows.bells import OutboxBell
+from edgeagent.ids import Epoch, HubId
+from edgeagent.metrics import Metrics
+from edgeagent.ports import CrashPoints
+from edgeagent.store.audit import Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Whose events these are.
+
+    Attributes:
+        hub: the hub.
+        epoch: the life of its database.
+        incarnation: the start of the agent.
+    """
+
+    hub: HubId
+    epoch: Epoch
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a flow takes from outside without asking a port.
+
+    Attributes:
+        origin: whose events it makes.
+        clock: time.
+        chance: evenly from [0, 1).
+        metrics: the instruments.
+        crash: told at the named points.
+        outbox: told of every event that was stored.
+    """
+
+    origin: Origin
+    clock: Clock
+    chance: Callable[[], float]
+    metrics: Metrics
+    crash: CrashPoints
+    outbox: OutboxBell
+
+    def stamp(self) -> Stamp:
+        """The present, for an audit row."""
+        wall = self.clock.wall()
+        return Stamp(timestamp_text(wall.best), wall.source)
+
+    def event_time(self) -> EventTime:
+        """The present, for an event."""
+        return EventTime.of(self.clock.wall(), self.clock.boot())

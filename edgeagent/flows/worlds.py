@@ -1,0 +1,111 @@
+"""What the gate judges by, put together: policy, keys, time, device, and what the store remembers."""
+
+import copy
+from dataclasses import dataclass, replace
+
+from edgeagent.contracts.actions import ActionName, Arguments, slot_of
+from edgeagent.contracts.policy import Level
+from edgeagent.core.envelope import Keyring
+from edgeagent.core.freshness import BootDeadline
+from edgeagent.core.gate import Known, Opened, World, keyring, speaker
+from edgeagent.core.lifecycle import State
+from edgeagent.core.operation import operation_key
+from edgeagent.core.profile.compile import CompiledDevice
+from edgeagent.core.shadow import Shadow, differs
+from edgeagent.errors import RejectedError
+from edgeagent.flows.devices import Devices
+from edgeagent.flows.surroundings import Surroundings
+from edgeagent.flows.trust import Trust
+from edgeagent.ids import DeviceId, KeyId
+from edgeagent.store import inbox, operations
+from edgeagent.store.database import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A compiled device as the gate asks it."""
+
+    compiled: CompiledDevice
+
+    def check(self, action: ActionName, arguments: Arguments) -> None:
+        """Refuse what this device cannot do."""
+        known = self.compiled.actions.get(action)
+        if known is None:
+            raise RejectedError(f"{self.compiled.device} has no action {action}")
+        known.check(arguments)
+
+    def best(self, action: ActionName) -> Level:
+        """The highest level of confirmation that it can give of a supported action."""
+        return self.compiled.actions[action].best
+
+    def unfit(self, action: ActionName, arguments: Arguments, shadow: Shadow) -> str:
+        """Why the device's present state does not allow the action; empty when it does."""
+        for needed in self.compiled.plan(action, arguments, number=0).requires:
+            held = shadow.state.get(needed.reading)
+            wanted = needed.equals
+            if held is not None and wanted is not None and differs(held.value, wanted, 0.0):
+                return f"{needed.reading} is {held.value}, not {wanted}"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Worlds:
+    """Makes the worlds of the gate.
+
+    Attributes:
+        devices: the admitted devices.
+        trust: the policy.
+        around: time, and whose hub it is.
+        operator_key: the hub's own public key.
+    """
+
+    devices: Devices
+    trust: Trust
+    around: Surroundings
+    operator_key: bytes
+
+    def keys(self) -> Keyring:
+        """The keys whose signature under a command counts now."""
+        return keyring(self.trust.policy, self.around.origin.hub, self.operator_key)
+
+    def around_device(self, device: DeviceId, local: BootDeadline | None) -> World:
+        """Everything but what the store remembers. To be called on the event loop.
+
+        The shadow is a copy: the judgement may be made in the database's thread.
+        """
+        found = self.devices.get(device)
+        clock = self.around.clock
+        return World(
+            hub=self.around.origin.hub,
+            epoch=self.around.origin.epoch,
+            policy=self.trust.policy,
+            operator_key=self.operator_key,
+            wall=clock.wall(),
+            boot=(clock.boot_id, clock.boot()),
+            local=local,
+            device=None if found is None else Facts(found.compiled),
+            shadow=None if found is None else copy.deepcopy(found.shadow),
+        )
+
+    @staticmethod
+    def remembered(db: Snapshot, asked: Opened, world: World) -> tuple[KeyId, World]:
+        """Add what the store remembers.
+
+        Returns:
+            The key in whose name the command speaks, and the whole world.
+        """
+        command = asked.command
+        issuer = speaker(asked, world)
+        row = inbox.by_command(db, command.id)
+        slot = slot_of(command.action, command.arguments)
+        return issuer, replace(
+            world,
+            known=None
+            if row is None
+            else Known(sha256=row.sha256, held=row.state is State.HELD, signers=frozenset(row.signers)),
+            sequence_of=inbox.sequence_of(db, issuer, command.device, command.sequence),
+            superseded_by=None
+            if slot is None
+            else inbox.later_in_slot(db, issuer, command.device, slot, command.sequence),
+            operation=operations.find(db, operation_key(command)),
+        )

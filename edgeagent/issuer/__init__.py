@@ -1,0 +1,1 @@
+"""The signing side: keys, commands, policies, a client, and the reference queue server."""

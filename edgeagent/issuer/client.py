@@ -1,0 +1,262 @@
+"""An issuer's end of the queue: send commands, watch them, read what hubs have told.
+
+From a backend to a checked receipt:
+
+    issuer = Issuer([load_key(Path("desk.pem"))], clock)
+    async with IssuerClient(settings, clock) as cloud:
+        hub = await cloud.hub(hub_id("venue-7"))
+        order = issuer.sign(Intent(hub=hub.hub, epoch=hub.epoch, device=device_id("tv-1"),
+                                   action=ActionName.POWER, arguments={"on": True}))
+        await cloud.send(order)
+        receipt = await cloud.receipt(order, within=timedelta(minutes=1))
+
+A lost answer is no harm: the same command sent again is the same command.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from http import HTTPStatus
+from types import TracebackType
+from typing import Final, Self
+
+from pydantic import ValidationError
+
+from edgeagent.adapters.cloud.exchange import Answer, Exchange, Question
+from edgeagent.adapters.cloud.settings import CloudSettings
+from edgeagent.adapters.cloud.wire import LONGEST_WAIT
+from edgeagent.clock import Clock
+from edgeagent.contracts.event import CloudEvent, EventType, Stream, event_id
+from edgeagent.contracts.receipt import Receipt
+from edgeagent.core.retry import delay
+from edgeagent.errors import RejectedError, SuspiciousError, TransientError
+from edgeagent.ids import CommandId, Epoch, HubId
+from edgeagent.issuer.commands import SignedCommand
+from edgeagent.issuer.wire import (
+    CommandState,
+    CommandStatus,
+    DevicesAnswer,
+    DeviceStatus,
+    EventsAnswer,
+    HubStatus,
+    RefusalCount,
+    RefusalsAnswer,
+)
+from edgeagent.ports import LinkError, Trouble
+
+_FIRST_DELAY: Final = timedelta(seconds=0.5)
+_LONGEST_DELAY: Final = timedelta(seconds=10)
+
+# What no waiting heals.
+_LASTING: Final = frozenset({Trouble.LOGIN, Trouble.TLS})
+
+
+def _system_chance() -> float:
+    return random.SystemRandom().random()
+
+
+class RefusedByQueueError(RejectedError):
+    """The queue does not take or know what it was asked for.
+
+    Attributes:
+        reason: its code.
+    """
+
+    def __init__(self, reason: str, why: str) -> None:
+        super().__init__(f"{reason}: {why}")
+        self.reason = reason
+
+
+class NoReceiptError(RejectedError):
+    """A command ended without ever being begun: it expired in the queue, or its hub refused it.
+
+    Attributes:
+        status: how it stands.
+    """
+
+    def __init__(self, status: CommandStatus) -> None:
+        super().__init__(f"command {status.id} ended without a receipt: {_words_of(status)}")
+        self.status = status
+
+
+class StillOpenError(TransientError):
+    """A command has not ended in the time that was given.
+
+    Attributes:
+        state: where it stood last; None when the queue did not answer once.
+    """
+
+    def __init__(self, state: CommandState | None) -> None:
+        super().__init__(f"the command is still open: {state or 'the queue does not answer'}")
+        self.state = state
+
+
+class IssuerClient:
+    """Speaks to the queue server with the token of an issuer, or of an auditor to read only."""
+
+    def __init__(
+        self,
+        settings: CloudSettings,
+        clock: Clock,
+        *,
+        chance: Callable[[], float] = _system_chance,
+    ) -> None:
+        self._exchange = Exchange(settings, clock)
+        self._clock = clock
+        self._chance = chance
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, why: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._exchange.close()
+
+    async def send(self, order: SignedCommand) -> CommandStatus:
+        """Put a command in its hub's queue. Sending the same one again is harmless.
+
+        Raises:
+            RefusedByQueueError: the producer's gate refuses it, or its id names another command.
+            LinkError: unknown whether it was taken; send it again.
+        """
+        return await self.send_envelope(order.command.hub, order.envelope)
+
+    async def send_envelope(self, hub: HubId, envelope: bytes) -> CommandStatus:
+        """Put the bytes of an envelope in a hub's queue. Raises as ``send``."""
+        answer = await self._exchange.ask(Question(path=f"/v1/hubs/{hub}/commands", body=envelope))
+        _raise_refusal(answer)
+        return answer.read(CommandStatus, status=HTTPStatus.ACCEPTED)
+
+    async def status(
+        self,
+        hub: HubId,
+        command: CommandId,
+        *,
+        wait: timedelta = timedelta(0),
+        known: CommandState | None = None,
+    ) -> CommandStatus:
+        """Where a command stands.
+
+        Args:
+            hub: whose.
+            command: its id.
+            wait: how long the queue may wait for it to move on, at most a minute.
+            known: the state from which it is to move on; to a final one where absent.
+
+        Raises:
+            RefusedByQueueError: there is no such command.
+            LinkError: no answer.
+        """
+        wait = min(max(wait, timedelta(0)), timedelta(seconds=LONGEST_WAIT))
+        query = {"wait": f"{wait.total_seconds():.3f}"}
+        if known is not None:
+            query["known"] = known
+        answer = await self._get(f"/v1/hubs/{hub}/commands/{command}", query, patience=wait)
+        return answer.read(CommandStatus)
+
+    async def receipt(self, order: SignedCommand, *, within: timedelta) -> Receipt:
+        """Wait for a command's receipt, and check that it is one about exactly what was signed.
+
+        A queue that does not answer is asked again until the time is over.
+
+        Raises:
+            NoReceiptError: it expired in the queue, or its hub refused it.
+            StillOpenError: it has not ended in time.
+            SuspiciousError: the queue gives a receipt about something else.
+            RefusedByQueueError: the queue does not know it.
+            LinkError: the queue does not let us in, or is not the one that we trust.
+        """
+        deadline = self._clock.boot() + within
+        state, failures = None, 0
+        while (left := deadline - self._clock.boot()) > timedelta(0):
+            try:
+                status = await self.status(order.command.hub, order.command.id, wait=left)
+            except LinkError as why:
+                if why.trouble in _LASTING:
+                    raise
+                failures += 1
+                pause = delay(failures, first=_FIRST_DELAY, longest=_LONGEST_DELAY, chance=self._chance())
+                await asyncio.sleep(min(max(pause, why.retry_after or pause), left).total_seconds())
+                continue
+            state, failures = status.state, 0
+            if state.is_over:
+                return checked_receipt(order, status)
+        raise StillOpenError(state)
+
+    async def hub(self, hub: HubId, *, epoch: Epoch | None = None) -> HubStatus:
+        """What the queue knows of a hub; of the streams of another epoch than the current, if asked.
+
+        Raises:
+            RefusedByQueueError: there is no such hub.
+            LinkError: no answer.
+        """
+        answer = await self._get(f"/v1/hubs/{hub}", {} if epoch is None else {"epoch": epoch})
+        return answer.read(HubStatus)
+
+    async def devices(self, hub: HubId) -> list[DeviceStatus]:
+        """A hub's devices with versions, etags and newest readings. Raises as ``hub``."""
+        return (await self._get(f"/v1/hubs/{hub}/devices", {})).read(DevicesAnswer).devices
+
+    async def events(
+        self, hub: HubId, stream: Stream, *, epoch: Epoch | None = None, after: int = 0, most: int = 500
+    ) -> EventsAnswer:
+        """A page of a stream; ``after`` its ``last`` comes the next. Raises as ``hub``."""
+        query = {"stream": str(stream), "after": str(after), "most": str(most)}
+        if epoch is not None:
+            query["epoch"] = epoch
+        return (await self._get(f"/v1/hubs/{hub}/events", query)).read(EventsAnswer)
+
+    async def refusals(self, *, most: int = 100) -> list[RefusalCount]:
+        """What the producer's gate refused, newest minute first. Raises as ``hub``."""
+        return (await self._get("/v1/refusals", {"most": str(most)})).read(RefusalsAnswer).refusals
+
+    async def _get(self, path: str, query: dict[str, str], *, patience: timedelta = timedelta(0)) -> Answer:
+        answer = await self._exchange.ask(Question(method="GET", path=path, query=query, patience=patience))
+        _raise_refusal(answer)
+        return answer
+
+
+def checked_receipt(order: SignedCommand, status: CommandStatus) -> Receipt:
+    """The receipt of a command, held against what was signed: payload, id, device, action, hub, key.
+
+    Raises:
+        NoReceiptError: it ended without one.
+        SuspiciousError: the queue gives one about something else.
+    """
+    event = status.result
+    if event is None or event.type is not EventType.RECEIPT:
+        raise NoReceiptError(status)
+    receipt = _receipt_of(event)
+    command = order.command
+    about = (receipt.payload_sha256, receipt.command, receipt.device, receipt.action)
+    meant = (order.sha256, command.id, command.device, command.action)
+    if about != meant or receipt.issuer not in order.signers:
+        raise SuspiciousError("the queue gives a receipt about another command")
+    if event_id(event.id).hub != command.hub:
+        raise SuspiciousError("the queue gives a receipt of another hub")
+    return receipt
+
+
+def _receipt_of(event: CloudEvent) -> Receipt:
+    try:
+        return Receipt.model_validate(event.data)
+    except ValidationError as why:
+        raise SuspiciousError("the queue gives a receipt that is none") from why
+
+
+def _words_of(status: CommandStatus) -> str:
+    if status.result is None:
+        return status.state
+    return f"{status.result.data.get('reason') or status.result.type}"
+
+
+def _raise_refusal(answer: Answer) -> None:
+    problem = answer.problem()
+    if problem is not None:
+        raise RefusedByQueueError(problem.reason, problem.detail)

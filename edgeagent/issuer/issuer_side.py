@@ -1,0 +1,249 @@
+"""The issuer's side of the queue: commands in, results out, and everything that is known, to read."""
+
+import logging
+from datetime import timedelta
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated, Final
+
+from aiohttp import web
+from pydantic import Field
+
+from edgeagent.adapters.cloud.wire import JSON, LONGEST_WAIT, Fault
+from edgeagent.contracts.command import COMMAND_BYTES
+from edgeagent.contracts.door import Contract
+from edgeagent.contracts.event import Stream
+from edgeagent.contracts.reasons import Reason
+from edgeagent.contracts.scalars import EpochField
+from edgeagent.errors import MalformedError
+from edgeagent.ids import CommandId, Epoch, HubId, command_id
+from edgeagent.issuer.access import hub_of
+from edgeagent.issuer.bells import About, heard
+from edgeagent.issuer.bodies import ProblemError, answer, answer_bytes, read_body, read_query
+from edgeagent.issuer.producer_gate import GateRefusedError, GateWorld, judge
+from edgeagent.issuer.service import Service
+from edgeagent.issuer.store import commands, hubs, refusals, streams
+from edgeagent.issuer.store.commands import IdConflictError, QueueFullError
+from edgeagent.issuer.store.opening import Instant
+from edgeagent.issuer.tokens import Principal
+from edgeagent.issuer.wire import CommandState, CommandStatus, DevicesAnswer, HubStatus, RefusalsAnswer
+from edgeagent.store.database import Snapshot, Transaction
+
+log = logging.getLogger(__name__)
+
+_MOST_EVENTS: Final = 2000
+_MOST_REFUSALS: Final = 1000
+_COME_AGAIN: Final = timedelta(seconds=10)
+
+# A status that tells the kinds of refusal apart; the reason in the body says more.
+_STATUS: Final = {
+    Reason.TOO_LARGE: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    Reason.MALFORMED: HTTPStatus.BAD_REQUEST,
+    Reason.WRONG_PAYLOAD_TYPE: HTTPStatus.BAD_REQUEST,
+    Reason.ID_CONFLICT: HTTPStatus.CONFLICT,
+}
+
+
+class StatusQuery(Contract):
+    """How long to wait for a command to move on.
+
+    Attributes:
+        wait: seconds; 0 to answer at once.
+        known: the state that the asker knows: another one is answered at once. Without it only a final
+            one is.
+    """
+
+    wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT)] = 0.0
+    known: CommandState | None = None
+
+
+class HubQuery(Contract):
+    """Which life of the hub's database; the current one where absent."""
+
+    epoch: EpochField | None = None
+
+
+class EventsQuery(Contract):
+    """Which events.
+
+    Attributes:
+        stream: of which stream.
+        epoch: of which life of the hub's database; the current one where absent.
+        after: from the number after this one on.
+        most: at most so many.
+    """
+
+    stream: Stream
+    epoch: EpochField | None = None
+    after: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    most: Annotated[int, Field(ge=1, le=_MOST_EVENTS)] = 500
+
+
+class RefusalsQuery(Contract):
+    """How many rows."""
+
+    most: Annotated[int, Field(ge=1, le=_MOST_REFUSALS)] = 100
+
+
+class IssuerSide:
+    """Answers issuers and auditors."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def send(self, request: web.Request, who: Principal) -> web.Response:
+        """POST commands: judge an envelope, and queue it."""
+        hub = hub_of(request, self._service.tokens)
+        if request.content_type != JSON:
+            raise ProblemError(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, Fault.UNSUPPORTED_TYPE, f"the body is to be {JSON}"
+            )
+        raw = await read_body(request, limit=COMMAND_BYTES, within=self._service.limits.body_time)
+        now = Instant.of(self._service.clock)
+        try:
+            status = await self._take(hub, raw, now)
+        except GateRefusedError as why:
+            await self._count(why, who, now)
+            raise ProblemError(
+                _STATUS.get(why.reason, HTTPStatus.UNPROCESSABLE_ENTITY), why.reason, str(why)
+            ) from why
+        except QueueFullError as why:
+            raise ProblemError(
+                HTTPStatus.SERVICE_UNAVAILABLE, Fault.BUSY, str(why), retry_after=_COME_AGAIN
+            ) from why
+        self._service.bells.ring(hub, About.QUEUE)
+        return answer(status, status=HTTPStatus.ACCEPTED)
+
+    async def command(self, request: web.Request, _who: Principal) -> web.Response:
+        """GET commands/{id}: where a command stands, waiting for it to move on."""
+        hub = hub_of(request, self._service.tokens)
+        query = read_query(request, StatusQuery)
+        deadline = self._service.clock.boot() + timedelta(seconds=query.wait)
+        with self._service.bells.listening(hub, About.COMMANDS) as bell:
+            while True:
+                bell.clear()
+                status = await self._status(hub, _command_of(request))
+                left = deadline - self._service.clock.boot()
+                moved = status.state.is_over or query.known not in {None, status.state}
+                if moved or left <= timedelta(0) or self._service.bells.closing:
+                    return answer(status)
+                await heard(bell, within=left)
+
+    async def hub(self, request: web.Request, _who: Principal) -> web.Response:
+        """GET a hub: its epoch, its newest hello, what is stored of its streams."""
+        hub = hub_of(request, self._service.tokens)
+        query = read_query(request, HubQuery)
+
+        def read(db: Snapshot) -> HubStatus:
+            current = hubs.current_epoch(db, hub)
+            epoch = None if current is None else current.epoch
+            shown = query.epoch or epoch
+            return HubStatus(
+                hub=hub,
+                epoch=epoch,
+                hello=None if current is None else current.hello,
+                streams=[] if shown is None else [streams.status(db, hub, shown, one) for one in Stream],
+                waiting=commands.waiting(db, hub),
+            )
+
+        return answer(await self._service.database.read(read))
+
+    async def devices(self, request: web.Request, _who: Principal) -> web.Response:
+        """GET devices: each with its state's version and etag, and its newest readings."""
+        hub = hub_of(request, self._service.tokens)
+
+        def read(db: Snapshot) -> DevicesAnswer:
+            current = hubs.current_epoch(db, hub)
+            epoch = None if current is None else current.epoch
+            return DevicesAnswer(hub=hub, epoch=epoch, devices=hubs.devices(db, hub))
+
+        return answer(await self._service.database.read(read))
+
+    async def events(self, request: web.Request, _who: Principal) -> web.Response:
+        """GET events: a page of a stream, as the hub sent them."""
+        hub = hub_of(request, self._service.tokens)
+        query = read_query(request, EventsQuery)
+
+        def read(db: Snapshot) -> tuple[Epoch, list[tuple[int, str]]]:
+            current = hubs.current_epoch(db, hub)
+            life = query.epoch or (None if current is None else current.epoch)
+            if life is None:
+                raise ProblemError(HTTPStatus.NOT_FOUND, Fault.NOT_FOUND, "the hub has not said hello yet")
+            return life, streams.page(db, hub, life, query.stream, after=query.after, most=query.most)
+
+        life, page = await self._service.database.read(read)
+        # The events are JSON text already; reading them only to write them again would say nothing new.
+        listed = ",".join(text for _, text in page)
+        last = page[-1][0] if page else query.after
+        return answer_bytes(
+            f'{{"epoch":"{life}","stream":"{query.stream}","events":[{listed}],"last":{last}}}'.encode()
+        )
+
+    async def refusals(self, request: web.Request, _who: Principal) -> web.Response:
+        """GET refusals: what the producer's gate refused, counted."""
+        most = read_query(request, RefusalsQuery).most
+        rows = await self._service.database.read(partial(refusals.newest, most=most))
+        return answer(RefusalsAnswer(refusals=rows))
+
+    async def _take(self, hub: HubId, raw: bytes, now: Instant) -> CommandStatus:
+        """Judge and queue in one transaction, so that the epoch it is judged by is the one in force.
+
+        Raises:
+            GateRefusedError: it is not queued.
+            QueueFullError: too many wait.
+        """
+        policy, most = self._service.policy, self._service.limits.waiting
+
+        def take(tx: Transaction) -> CommandStatus:
+            current = hubs.current_epoch(tx, hub)
+            epoch = None if current is None else current.epoch
+            passed = judge(raw, GateWorld(hub=hub, epoch=epoch, now=now.wall, policy=policy))
+            try:
+                commands.enqueue(tx, hub, passed, raw, now=now, most_waiting=most)
+            except IdConflictError as why:
+                origin = passed.signers[0] if passed.signers else None
+                raise GateRefusedError(
+                    Reason.ID_CONFLICT, str(why), origin=origin, command=passed.command.id
+                ) from why
+            return _known(commands.status(tx, hub, passed.command.id, now))
+
+        return await self._service.database.write(take)
+
+    async def _count(self, why: GateRefusedError, who: Principal, now: Instant) -> None:
+        origin = why.origin or f"token:{who.name}"
+        log.info(
+            "command refused", extra={"reason": why.reason, "origin": origin, "command": why.command or ""}
+        )
+        await self._service.database.write(
+            partial(refusals.count, origin=origin, reason=why.reason, sample=why.command, now=now)
+        )
+
+    async def _status(self, hub: HubId, command: CommandId) -> CommandStatus:
+        now = Instant.of(self._service.clock)
+        status = _known(await self._service.database.read(partial(_look, hub, command, now)))
+        if status.state is not CommandState.QUEUED:
+            return status
+        # Its time may be over; the row says so only once somebody has looked.
+        expired = await self._service.database.write(partial(commands.expire, hub=hub, now=now))
+        return (
+            _known(await self._service.database.read(partial(_look, hub, command, now)))
+            if expired
+            else status
+        )
+
+
+def _look(hub: HubId, command: CommandId, now: Instant, db: Snapshot) -> CommandStatus | None:
+    return commands.status(db, hub, command, now)
+
+
+def _known(status: CommandStatus | None) -> CommandStatus:
+    if status is None:
+        raise ProblemError(HTTPStatus.NOT_FOUND, Fault.NOT_FOUND, "there is no such command")
+    return status
+
+
+def _command_of(request: web.Request) -> CommandId:
+    try:
+        return command_id(request.match_info["command"])
+    except MalformedError as why:
+        raise ProblemError(HTTPStatus.NOT_FOUND, Fault.NOT_FOUND, "that is no command's id") from why

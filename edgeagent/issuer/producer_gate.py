@@ -1,0 +1,179 @@
+"""The producer's gate: what can be known of a command before it is queued (SPEC V7).
+
+The hub trusts none of it and judges everything again; but what is refused here is answered at once,
+counted by origin, and reaches no hub. Cheapest and most certain first, as at the hub:
+
+    size > DSSE shape, payload type > [policy] signatures > schema > hub, epoch > validity > arguments
+        > [policy] the hub's own gate, as far as it can be asked without the hub
+
+Without a policy nobody's signature can be checked; then the command's shape, address and time are.
+What only the hub knows (devices and their ranges, states, sequences, operations) is left to it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from edgeagent.clock import BootId, ClockSource, Wall
+from edgeagent.contracts.actions import CATALOGUE, ActionName, Arguments
+from edgeagent.contracts.command import COMMAND_BYTES, COMMAND_TYPE, Command
+from edgeagent.contracts.door import decode
+from edgeagent.contracts.policy import Level, Policy
+from edgeagent.contracts.reasons import Reason
+from edgeagent.core import gate
+from edgeagent.core.envelope import Envelope, RefusedEnvelopeError, Verified, digest_of, verify
+from edgeagent.core.shadow import Shadow
+from edgeagent.errors import MalformedError, RejectedError
+from edgeagent.ids import CommandId, Digest, Epoch, HubId, KeyId
+
+# Issuers' clocks may be ahead of the queue's by so much.
+_SKEW: Final = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateWorld:
+    """What the queue knows when it judges.
+
+    Attributes:
+        hub: the hub whose queue is asked.
+        epoch: the life of its database, by its newest hello; None before the first.
+        now: the queue's time.
+        policy: who may sign what; None when the queue was not given it.
+    """
+
+    hub: HubId
+    epoch: Epoch | None
+    now: datetime
+    policy: Policy | None
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A command that may be queued.
+
+    Attributes:
+        command: what it says.
+        sha256: of its payload; its identity.
+        signers: the keys that verified; none without a policy.
+    """
+
+    command: Command
+    sha256: Digest
+    signers: tuple[KeyId, ...]
+
+
+class GateRefusedError(RejectedError):
+    """A command that is not queued.
+
+    Attributes:
+        reason: the code.
+        origin: the key that verified; None when none did.
+        command: the command's id, where it could be read.
+    """
+
+    def __init__(
+        self, reason: Reason, why: str, *, origin: KeyId | None = None, command: CommandId | None = None
+    ) -> None:
+        super().__init__(why)
+        self.reason = reason
+        self.origin = origin
+        self.command = command
+
+
+def judge(raw: bytes, world: GateWorld) -> Passed:
+    """Decide whether an envelope may be queued for a hub.
+
+    Raises:
+        GateRefusedError: it may not; see the module's docstring for the order.
+    """
+    verified = _verified(raw, world)
+    origin = verified.signers[0] if verified.signers else None
+    try:
+        command = decode(Command, verified.payload, limit=COMMAND_BYTES)
+    except MalformedError as why:
+        raise GateRefusedError(Reason.MALFORMED, str(why), origin=origin) from why
+    asked = gate.Opened(command, verified)
+    for reason, words in _objections(asked, world):
+        raise GateRefusedError(reason, words or reason.sentence, origin=origin, command=command.id)
+    return Passed(command, verified.sha256, verified.signers)
+
+
+def _verified(raw: bytes, world: GateWorld) -> Verified:
+    """The payload of the envelope, and who is known to have signed it: without a policy nobody."""
+    if world.policy is not None:
+        try:
+            keys = gate.keyring(world.policy, world.hub, None)
+            return verify(raw, keys, COMMAND_TYPE, limit=COMMAND_BYTES)
+        except RefusedEnvelopeError as why:
+            raise GateRefusedError(why.reason, str(why)) from why
+    if len(raw) > COMMAND_BYTES:
+        raise GateRefusedError(Reason.TOO_LARGE, f"{len(raw)} bytes, of which {COMMAND_BYTES} are allowed")
+    try:
+        envelope = decode(Envelope, raw, limit=COMMAND_BYTES)
+    except MalformedError as why:
+        raise GateRefusedError(Reason.MALFORMED, str(why)) from why
+    if envelope.payloadType != COMMAND_TYPE:
+        raise GateRefusedError(Reason.WRONG_PAYLOAD_TYPE, "a document of another kind")
+    return Verified(envelope.payload, digest_of(envelope.payload), ())
+
+
+def _objections(asked: gate.Opened, world: GateWorld) -> Iterator[tuple[Reason, str]]:
+    """What speaks against a command, in the gate's order; whoever asks takes the first."""
+    command = asked.command
+    if command.hub != world.hub:
+        yield Reason.WRONG_HUB, f"it is for {command.hub}"
+    if world.epoch is None:
+        yield Reason.WRONG_EPOCH, "the hub has not said hello yet"
+    elif command.epoch != world.epoch:
+        yield Reason.WRONG_EPOCH, f"the hub's epoch is {world.epoch}"
+    if command.expires_at <= world.now:
+        yield Reason.EXPIRED, f"it expired at {command.expires_at:%Y-%m-%dT%H:%M:%SZ}"
+    if command.issued_at > world.now + _SKEW:
+        yield Reason.NOT_YET_VALID, f"it is issued at {command.issued_at:%Y-%m-%dT%H:%M:%SZ}"
+    try:
+        CATALOGUE[command.action].check(command.arguments)
+    except MalformedError as why:
+        yield Reason.BAD_ARGUMENTS, str(why)
+    if world.policy is not None and world.epoch is not None:
+        yield from _objections_of_policy(asked, world, world.policy, world.epoch)
+
+
+def _objections_of_policy(
+    asked: gate.Opened, world: GateWorld, policy: Policy, epoch: Epoch
+) -> Iterator[tuple[Reason, str]]:
+    """The hub's own gate, in a world where every device is there and nothing was said before."""
+    if policy.hubs != "*" and world.hub not in policy.hubs:
+        yield Reason.NO_POLICY, f"policy {policy.version} is not for {world.hub}"
+    # The queue is who tells hubs the time: it is sure of its own.
+    sure = Wall(best=world.now, earliest=world.now, latest=world.now, source=ClockSource.STATEMENT)
+    verdict = gate.judge(
+        asked,
+        gate.World(
+            hub=world.hub,
+            epoch=epoch,
+            policy=policy,
+            operator_key=None,
+            wall=sure,
+            boot=(BootId(""), timedelta(0)),
+            device=_AnyDevice(),
+        ),
+        gate.Moment.ADMIT,
+    )
+    if isinstance(verdict, gate.Refuse):
+        yield verdict.reason, verdict.detail
+
+
+class _AnyDevice:
+    """Stands for the device, of which the queue knows too little to refuse anything."""
+
+    def check(self, action: ActionName, arguments: Arguments) -> None:
+        """Nothing is refused."""
+
+    def unfit(self, action: ActionName, arguments: Arguments, shadow: Shadow) -> str:  # noqa: ARG002 - the protocol's
+        """Nothing is unfit."""
+        return ""
+
+    def best(self, action: ActionName) -> Level:  # noqa: ARG002 - the protocol's
+        """Any level may be reached."""
+        return Level.VERIFIED

@@ -1,0 +1,198 @@
+"""The shapes of the issuer's side of the queue, for the server and for whoever asks it.
+
+The hub's side, and what both share, are in ``adapters/cloud/wire.py``; ``docs/openapi.yaml`` shows both.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import Field, JsonValue
+
+from edgeagent.adapters.cloud.wire import Range, ReasonCode
+from edgeagent.contracts.actions import ActionName
+from edgeagent.contracts.command import Etag, Version
+from edgeagent.contracts.door import Contract
+from edgeagent.contracts.event import CloudEvent, Stream
+from edgeagent.contracts.scalars import (
+    CommandIdField,
+    DeviceIdField,
+    DigestField,
+    EpochField,
+    HubIdField,
+    ReadingNameField,
+    Timestamp,
+    Words,
+)
+
+MOST_RANGES: Final = 256
+"""The most ranges of a stream in one answer."""
+
+
+class CommandState(StrEnum):
+    """Where a command stands, as the queue knows it."""
+
+    QUEUED = "queued"
+    """It waits for its hub."""
+    LEASED = "leased"
+    """It is lent to its hub, which has not acknowledged it."""
+    TAKEN = "taken"
+    """It is on its hub's disk."""
+    FINAL = "final"
+    """Its hub has told how it ended."""
+    EXPIRED = "expired"
+    """Its time was over before its hub ever saw it. Final too."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will change any more."""
+        return self in {CommandState.FINAL, CommandState.EXPIRED}
+
+
+class CommandStatus(Contract):
+    """A command, as the queue knows it.
+
+    Attributes:
+        id: the command's.
+        payload_sha256: of the payload bytes; the identity of the command.
+        device: whom it is for.
+        action: what is asked.
+        state: where it stands.
+        accepted_at: when the queue took it.
+        lent: how often it was lent to the hub.
+        result: the event with which the hub ended it, a receipt or a refusal, as the hub sent it.
+    """
+
+    id: CommandIdField
+    payload_sha256: DigestField
+    device: DeviceIdField
+    action: ActionName
+    state: CommandState
+    accepted_at: Timestamp
+    lent: Annotated[int, Field(ge=0)]
+    result: CloudEvent | None = None
+
+
+class StreamStatus(Contract):
+    """How much of a stream the queue holds.
+
+    Attributes:
+        stream: which.
+        last: the highest number seen; 0 when none was.
+        stored: how many numbers were stored.
+        refused: how many never will be.
+        ranges: what is stored, the newest ``MOST_RANGES`` ranges, rising.
+        contiguous: whether every number from 1 to ``last`` is accounted for.
+    """
+
+    stream: Stream
+    last: Annotated[int, Field(ge=0)]
+    stored: Annotated[int, Field(ge=0)]
+    refused: Annotated[int, Field(ge=0)]
+    ranges: list[Range]
+    contiguous: bool
+
+
+class HubStatus(Contract):
+    """A hub, as the queue knows it.
+
+    Attributes:
+        hub: its id.
+        epoch: the life of its database, by its newest hello; None before the first.
+        hello: that hello.
+        streams: of that epoch, or of the one that was asked for.
+        waiting: how many commands it has not acknowledged.
+    """
+
+    hub: HubIdField
+    epoch: EpochField | None
+    hello: CloudEvent | None
+    streams: list[StreamStatus]
+    waiting: Annotated[int, Field(ge=0)]
+
+
+class ReadingStatus(Contract):
+    """The newest value of a reading.
+
+    Attributes:
+        value: what it is.
+        time: the event's.
+        stream: ``state`` or ``telemetry``.
+        version: the device's version at its last change; of a state reading.
+        retained: whether the hub knows it from a retained message only.
+    """
+
+    value: JsonValue
+    time: Timestamp
+    stream: Stream
+    version: Version | None = None
+    retained: bool = False
+
+
+class DeviceStatus(Contract):
+    """A device, as the queue knows it from events.
+
+    Attributes:
+        device: its id.
+        label: for people; None when its admission is not known here.
+        profile: its family.
+        actions: what it can be asked.
+        version: of its state.
+        etag: of its state.
+        readings: by name.
+    """
+
+    device: DeviceIdField
+    label: str | None = None
+    profile: str | None = None
+    actions: list[str] = Field(default_factory=list)
+    version: Version | None = None
+    etag: Etag | None = None
+    readings: dict[ReadingNameField, ReadingStatus]
+
+
+class DevicesAnswer(Contract):
+    """All devices of a hub."""
+
+    hub: HubIdField
+    epoch: EpochField | None
+    devices: list[DeviceStatus]
+
+
+class EventsAnswer(Contract):
+    """A page of a stream.
+
+    Attributes:
+        epoch: the life of the hub's database.
+        stream: which stream.
+        events: rising by number.
+        last: the number of the last one, to ask for what follows; the asked-for number when empty.
+    """
+
+    epoch: EpochField
+    stream: Stream
+    events: list[CloudEvent]
+    last: Annotated[int, Field(ge=0)]
+
+
+class RefusalCount(Contract):
+    """Commands that the producer's gate refused in one minute, by origin and reason.
+
+    Attributes:
+        minute: its beginning.
+        origin: the key that verified, else the login that sent it.
+        reason: the code.
+        count: how many.
+        sample: the id of one of them, where it could be read.
+    """
+
+    minute: Timestamp
+    origin: Words
+    reason: ReasonCode
+    count: Annotated[int, Field(ge=1)]
+    sample: CommandIdField | None = None
+
+
+class RefusalsAnswer(Contract):
+    """The newest refusals of the producer's gate."""
+
+    refusals: list[RefusalCount]

@@ -1,0 +1,1 @@
+"""The device profiles that edgeagent ships: data, and where to find it."""

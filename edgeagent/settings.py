@@ -1,0 +1,142 @@
+"""From the configuration to what each room wants to know.
+
+Reads the files that the configuration names: secrets, the policy, profiles. Whatever is wrong with one
+is told with its name before anything starts.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pydantic import SecretBytes
+
+from edgeagent.adapters.cloud.settings import CloudSettings, Token
+from edgeagent.adapters.mqtt.settings import MqttSettings, TlsSettings
+from edgeagent.config import Config, read_secret, secret_path
+from edgeagent.contracts.policy import POLICY_BYTES
+from edgeagent.contracts.profile import PROFILE_BYTES, DeviceProfile
+from edgeagent.core.profile.load import load as load_profile
+from edgeagent.core.retry import BackoffRule
+from edgeagent.errors import ConfigurationError, MalformedError
+from edgeagent.flows.ingest import IngestSettings
+from edgeagent.flows.trust import TrustSettings
+from edgeagent.flows.uplink import UplinkSettings
+from edgeagent.profiles.shipped import shipped_profiles
+
+_MOST_PROFILES: Final = 256
+
+
+def mqtt_settings(config: Config, path: Path) -> MqttSettings:
+    """How the broker is reached.
+
+    Raises:
+        ConfigurationError: a secret cannot be read.
+    """
+    broker, ingest = config.broker, ingest_settings(config)
+    password = None if broker.password_file is None else read_secret(path, broker.password_file)
+    tls = None
+    if broker.tls is not None:
+        tls = TlsSettings(
+            ca=_near(path, broker.tls.ca_file),
+            certificate=_near(path, broker.tls.cert_file),
+            key=_near(path, broker.tls.key_file),
+            server_name=broker.tls.server_name,
+        )
+    return MqttSettings(
+        host=broker.host,
+        port=broker.port,
+        username=broker.username,
+        password=None if password is None else SecretBytes(password.encode()),
+        tls=tls,
+        keepalive=broker.keepalive,
+        session_expiry=broker.session_expiry,
+        control_window=ingest.control_window,
+        telemetry_window=ingest.telemetry_window,
+    )
+
+
+def cloud_settings(config: Config, path: Path) -> CloudSettings | None:
+    """How the queue is reached; None when there is none.
+
+    Raises:
+        ConfigurationError: a secret cannot be read, or the address is none.
+    """
+    cloud = config.cloud
+    if cloud is None:
+        return None
+    return CloudSettings(
+        url=cloud.url,
+        token=Token(read_secret(path, cloud.token_file)),
+        ca_file=_near(path, cloud.ca_file),
+        proxy=cloud.proxy,
+    )
+
+
+def ingest_settings(config: Config) -> IngestSettings:
+    """How readings are stored."""
+    return IngestSettings(commit_linger=config.ingest.commit_linger)
+
+
+def uplink_settings(config: Config) -> UplinkSettings:
+    """How readings go up."""
+    uplink = config.uplink
+    return UplinkSettings(
+        linger=uplink.linger,
+        most_events=uplink.most_events,
+        backoff=BackoffRule(longest=uplink.longest_backoff),
+    )
+
+
+def trust_settings(config: Config) -> TrustSettings:
+    """Whose policy is trusted."""
+    return TrustSettings(signer=None if config.policy is None else bytes.fromhex(config.policy.signer))
+
+
+def offered_policy(config: Config, path: Path) -> bytes | None:
+    """The envelope in the configured file; None when there is none.
+
+    A file that cannot be read is no reason not to start: the stored policy stays in force.
+    """
+    if config.policy is None:
+        return None
+    try:
+        with secret_path(path, config.policy.file).open("rb") as file:
+            return file.read(POLICY_BYTES + 1)
+    except OSError:
+        return None
+
+
+def profiles(config: Config, path: Path) -> Mapping[str, DeviceProfile]:
+    """The shipped profiles and those of the operator, by id.
+
+    Raises:
+        ConfigurationError: one of the operator's is wrong, or has the id of another.
+    """
+    known = {profile.id: profile for profile in map(load_profile, shipped_profiles())}
+    directory = _near(path, config.profiles.directory)
+    if directory is None:
+        return known
+    own = sorted(directory.glob("*.toml"))[: _MOST_PROFILES + 1]
+    if not directory.is_dir() or len(own) > _MOST_PROFILES:
+        raise ConfigurationError(f"{directory} is no folder of at most {_MOST_PROFILES} profiles")
+    for file in own:
+        profile = _own_profile(file)
+        if profile.id in known:
+            raise ConfigurationError(f"{file}: there is a profile {profile.id!r} already")
+        known[profile.id] = profile
+    return known
+
+
+def _own_profile(file: Path) -> DeviceProfile:
+    try:
+        with file.open("rb") as text:
+            return load_profile(text.read(PROFILE_BYTES + 1))
+    except OSError as why:
+        raise ConfigurationError(f"cannot read {file}: {why.strerror}") from why
+    except MalformedError as why:
+        raise ConfigurationError(f"{file}: {why}") from why
+
+
+def _near(path: Path, name: Path | None) -> Path | None:
+    """A relative name lies among systemd's credentials or beside the configuration."""
+    return None if name is None else secret_path(path, name)

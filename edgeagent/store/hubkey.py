@@ -1,0 +1,65 @@
+"""The hub's own key: made at the first start, kept in a file that only the agent may read.
+
+It signs commands typed at this hub. What it may do is the policy's word (role ``local_operator``, SPEC V6).
+"""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from edgeagent.errors import ConfigurationError
+from edgeagent.store.files import sync_folder
+
+_SEED_BYTES: Final = 32
+
+
+class HubKey:
+    """An Ed25519 key; a ``Signer``. It never prints."""
+
+    __slots__ = ("_private", "public")
+
+    def __init__(self, seed: bytes) -> None:
+        self._private = Ed25519PrivateKey.from_private_bytes(seed)
+        self.public = self._private.public_key().public_bytes_raw()
+
+    def sign(self, message: bytes) -> bytes:
+        """Sign (RFC 8032)."""
+        return self._private.sign(message)
+
+
+def hub_key(path: Path) -> HubKey:
+    """Load the hub's key, or make it.
+
+    Raises:
+        ConfigurationError: the file is not a key, or others may read it.
+    """
+    try:
+        seed = path.read_bytes()
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return HubKey(_make(path))
+    except OSError as why:
+        raise ConfigurationError(f"cannot read the hub's key {path}: {why.strerror}") from why
+    if mode & 0o077:
+        raise ConfigurationError(f"others may read the hub's key: chmod 600 {path}")
+    if len(seed) != _SEED_BYTES or not any(seed):
+        raise ConfigurationError(
+            f"the hub's key {path} is damaged: move it away, and a new one is made at the next start"
+        )
+    return HubKey(seed)
+
+
+def _make(path: Path) -> bytes:
+    """Write a new key so that a power cut leaves it whole or absent."""
+    seed = os.urandom(_SEED_BYTES)
+    half = path.with_suffix(".new")
+    handle = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(seed)
+        file.flush()
+        os.fsync(file.fileno())
+    half.replace(path)
+    sync_folder(path.parent)
+    return seed

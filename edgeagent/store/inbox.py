@@ -1,0 +1,276 @@
+"""The inbox: commands that came, and what became of them.
+
+Owns ``inbox``. A row is inserted in the commit that accepts a command and moves only along the table
+in ``core/lifecycle``; every move names the state that it expects and checks that it was so. Final rows
+stay: they are the memory that answers a replay (SPEC T4).
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+from edgeagent.clock import BootId
+from edgeagent.contracts.policy import Tier
+from edgeagent.contracts.reasons import Reason
+from edgeagent.core.lifecycle import State, check_move
+from edgeagent.errors import BrokenInvariantError
+from edgeagent.ids import CommandId, DeviceId, KeyId
+from edgeagent.store.database import Snapshot, SqlValue, Transaction
+from edgeagent.store.inbox_row import COLUMNS, Moved, NewCommand, Now, Row, read_row
+
+_NEXT_RUN: Final = "SELECT coalesce(max(run), 0) + 1 FROM inbox"
+_INSERT: Final = """
+INSERT INTO inbox (run, command, ordinal, device, issuer, signers, sequence, action, slot, lane, operation,
+                   sha256, envelope, expires_at, local_boot, local_until, actor, state, reason, received_at)
+VALUES (:run, :command, 1, :device, :issuer, :signers, :sequence, :action, :slot, :lane, :operation,
+        :sha256, :envelope, :expires_at, :local_boot, :local_until, :actor, :state, :reason, :received_at)
+"""
+_MOVE: Final = """
+UPDATE inbox
+   SET state = :target, reason = :reason, available_at = :available_at, available_boot = :available_boot,
+       force_refresh = :force_refresh, last_error = coalesce(:error, last_error)
+ WHERE run = :run AND state = :current
+"""
+_ADD_SIGNATURES: Final = """
+UPDATE inbox SET envelope = :envelope, signers = :signers WHERE command = :command AND state = 'held'
+"""
+# Recorded before the message leaves: after a crash it is known that it may have been sent.
+_SENT: Final = "UPDATE inbox SET sent = 1, attempts = attempts + 1 WHERE run = :run AND state = 'running'"
+# The message is known not to have left: the try does not count.
+_UNSENT: Final = """
+UPDATE inbox SET attempts = attempts - 1, sent = (attempts > 1) WHERE run = :run AND state = 'running'
+"""
+_DUE_AGAIN: Final = f"""
+SELECT {COLUMNS} FROM inbox
+ WHERE lane = :lane AND state = 'waiting' AND available_at IS NOT NULL
+   AND (available_boot <> :boot OR available_at <= :now)
+"""  # noqa: S608 - constant text
+_BY_RUN: Final = f"SELECT {COLUMNS} FROM inbox WHERE run = :run"  # noqa: S608 - constant text
+_BY_COMMAND: Final = f"""
+SELECT {COLUMNS} FROM inbox WHERE command = :command ORDER BY ordinal DESC LIMIT 1
+"""  # noqa: S608 - constant text
+_LAST_SEQUENCE: Final = "SELECT coalesce(max(sequence), 0) FROM inbox WHERE issuer = :issuer"
+_SEQUENCE_OF: Final = """
+SELECT command FROM inbox
+ WHERE issuer = :issuer AND device = :device AND sequence = :sequence AND ordinal = 1
+"""
+_LATER: Final = """
+SELECT command FROM inbox
+ WHERE issuer = :issuer AND device = :device AND slot = :slot AND sequence > :sequence
+   AND state NOT IN ('refused', 'cancelled')
+ ORDER BY sequence DESC LIMIT 1
+"""
+_EARLIER: Final = f"""
+SELECT {COLUMNS} FROM inbox
+ WHERE issuer = :issuer AND device = :device AND slot = :slot AND sequence < :sequence
+   AND state IN ('held', 'queued', 'waiting')
+"""  # noqa: S608 - constant text
+_IN_STATE: Final = f"""
+SELECT {COLUMNS} FROM inbox
+ WHERE state = :state AND state IN ('held', 'queued', 'waiting', 'running') ORDER BY run
+"""  # noqa: S608 - constant text
+# The oldest whose device nobody works. A lock of another boot, of an earlier start of the daemon, or
+# past its lease is void.
+_DUE: Final = f"""
+SELECT {", ".join("i." + name.strip() for name in COLUMNS.split(","))}
+  FROM inbox i LEFT JOIN locks l ON l.device = i.device
+ WHERE i.lane = :lane AND i.state = 'queued'
+   AND (l.token IS NULL OR l.boot <> :boot OR l.incarnation <> :incarnation OR l.lease_until <= :now)
+ ORDER BY i.run LIMIT 1
+"""  # noqa: S608 - constant text
+_RUNNING: Final = "SELECT count(*) FROM inbox WHERE lane = :lane AND state = 'running'"
+_ABANDONED: Final = f"""
+SELECT {", ".join("i." + name.strip() for name in COLUMNS.split(","))}
+  FROM inbox i LEFT JOIN locks l ON l.run = i.run
+ WHERE i.state = 'running'
+   AND (l.token IS NULL OR l.boot <> :boot OR l.incarnation <> :incarnation OR l.lease_until <= :now)
+"""  # noqa: S608 - constant text
+_NEXT_DUE: Final = """
+SELECT min(available_at) FROM inbox
+ WHERE lane = :lane AND state = 'waiting' AND available_boot = :boot AND available_at IS NOT NULL
+"""
+_NEXT_EXPIRY: Final = """
+SELECT min(expires_at) FROM inbox WHERE state IN ('held', 'queued', 'waiting')
+"""
+_RECENT: Final = f"SELECT {COLUMNS} FROM inbox ORDER BY run DESC LIMIT :most"  # noqa: S608 - constant text
+
+
+def insert(tx: Transaction, new: NewCommand, state: State, reason: Reason | None) -> int:
+    """Store a command as HELD, QUEUED or REFUSED.
+
+    Returns:
+        The number of its run.
+    """
+    check_move(State.NEW, state, sent=False)
+    row = tx.row(_NEXT_RUN)
+    run = 1 if row is None else int(row[0])
+    tx.execute(
+        _INSERT,
+        {
+            "run": run,
+            "command": new.command,
+            "device": new.device,
+            "issuer": new.issuer,
+            "signers": json.dumps(new.signers),
+            "sequence": new.sequence,
+            "action": new.action,
+            "slot": new.slot,
+            "lane": new.lane,
+            "operation": new.operation,
+            "sha256": new.sha256,
+            "envelope": new.envelope,
+            "expires_at": new.expires_at,
+            "local_boot": None if new.local is None else new.local.boot_id,
+            "local_until": None if new.local is None else new.local.until // timedelta(milliseconds=1),
+            "actor": new.actor,
+            "state": state,
+            "reason": reason,
+            "received_at": new.received_at,
+        },
+    )
+    return run
+
+
+def move(tx: Transaction, row: Row, to: Moved) -> None:
+    """Move a command on.
+
+    Raises:
+        IllegalTransitionError: the table of states does not list the move.
+        BrokenInvariantError: the row is not where ``row`` says; nothing was changed.
+    """
+    check_move(row.state, to.target, sent=row.sent)
+    fields: dict[str, SqlValue] = {
+        "run": row.run,
+        "current": row.state,
+        "target": to.target,
+        "reason": to.reason,
+        "available_at": None if to.available is None else to.available[0],
+        "available_boot": None if to.available is None else to.available[1],
+        "force_refresh": int(to.force_refresh),
+        "error": to.error,
+    }
+    if tx.execute(_MOVE, fields) != 1:
+        raise BrokenInvariantError(f"run {row.run} is not {row.state}")
+
+
+def note_sent(tx: Transaction, run: int) -> None:
+    """Record that a step of a running command is about to be sent.
+
+    Raises:
+        BrokenInvariantError: it is not running.
+    """
+    if tx.execute(_SENT, {"run": run}) != 1:
+        raise BrokenInvariantError(f"run {run} is not running")
+
+
+def note_unsent(tx: Transaction, run: int) -> None:
+    """Take back ``note_sent``: the message is known not to have left.
+
+    Raises:
+        BrokenInvariantError: it is not running.
+    """
+    if tx.execute(_UNSENT, {"run": run}) != 1:
+        raise BrokenInvariantError(f"run {run} is not running")
+
+
+def due_again(db: Snapshot, lane: Tier, now: Now) -> list[Row]:
+    """The waiting commands of a lane whose time has come."""
+    return _all(db.rows(_DUE_AGAIN, {"lane": lane, **now.parameters}))
+
+
+def add_signatures(tx: Transaction, command: CommandId, signed: tuple[bytes, tuple[KeyId, ...]]) -> None:
+    """Put an envelope with more signatures in the place of a held command's.
+
+    Raises:
+        BrokenInvariantError: it is not held.
+    """
+    envelope, signers = signed
+    fields: dict[str, SqlValue] = {"command": command, "envelope": envelope, "signers": json.dumps(signers)}
+    if tx.execute(_ADD_SIGNATURES, fields) != 1:
+        raise BrokenInvariantError(f"{command} is not held")
+
+
+def by_run(db: Snapshot, run: int) -> Row | None:
+    """One run."""
+    return _one(db.row(_BY_RUN, {"run": run}))
+
+
+def by_command(db: Snapshot, command: CommandId) -> Row | None:
+    """The last run of a command."""
+    return _one(db.row(_BY_COMMAND, {"command": command}))
+
+
+def sequence_of(db: Snapshot, issuer: KeyId, device: DeviceId, sequence: int) -> CommandId | None:
+    """The command that has used a sequence number."""
+    row = db.row(_SEQUENCE_OF, {"issuer": issuer, "device": device, "sequence": sequence})
+    return None if row is None else CommandId(str(row[0]))
+
+
+def last_sequence(db: Snapshot, issuer: KeyId) -> int:
+    """The highest sequence number that an issuer has used; 0 if none."""
+    row = db.row(_LAST_SEQUENCE, {"issuer": issuer})
+    return 0 if row is None else int(row[0])
+
+
+def later_in_slot(
+    db: Snapshot, issuer: KeyId, device: DeviceId, slot: str | None, sequence: int
+) -> CommandId | None:
+    """The latest command of an issuer for a device's slot that comes after ``sequence``."""
+    row = db.row(_LATER, {"issuer": issuer, "device": device, "slot": slot, "sequence": sequence})
+    return None if row is None else CommandId(str(row[0]))
+
+
+def earlier_in_slot(
+    db: Snapshot, issuer: KeyId, device: DeviceId, slot: str | None, sequence: int
+) -> list[Row]:
+    """Commands of an issuer for a device's slot before ``sequence`` that can still be superseded."""
+    fields = {"issuer": issuer, "device": device, "slot": slot, "sequence": sequence}
+    return _all(db.rows(_EARLIER, fields))
+
+
+def in_state(db: Snapshot, state: State) -> list[Row]:
+    """The commands that stand in an open state, oldest first."""
+    return _all(db.rows(_IN_STATE, {"state": state}))
+
+
+def next_due(db: Snapshot, lane: Tier, boot: BootId) -> int | None:
+    """When the next waiting command of a lane is due, in milliseconds of this boot; None if none is."""
+    row = db.row(_NEXT_DUE, {"lane": lane, "boot": boot})
+    return None if row is None or row[0] is None else int(row[0])
+
+
+def next_expiry(db: Snapshot) -> int | None:
+    """When the next open command that is not running expires, in microseconds since 1970."""
+    row = db.row(_NEXT_EXPIRY)
+    return None if row is None or row[0] is None else int(row[0])
+
+
+def oldest_due(db: Snapshot, lane: Tier, now: Now) -> Row | None:
+    """The oldest queued command of a lane whose device nobody works."""
+    return _one(db.row(_DUE, {"lane": lane, **now.parameters}))
+
+
+def running(db: Snapshot, lane: Tier) -> int:
+    """How many commands of a lane are being worked."""
+    row = db.row(_RUNNING, {"lane": lane})
+    return 0 if row is None else int(row[0])
+
+
+def abandoned(db: Snapshot, now: Now) -> list[Row]:
+    """Running commands whose holder is gone: their lock is of another boot or start, or has lapsed."""
+    return _all(db.rows(_ABANDONED, now.parameters))
+
+
+def recent(db: Snapshot, most: int) -> list[Row]:
+    """The commands that came last, newest first."""
+    return _all(db.rows(_RECENT, {"most": most}))
+
+
+def _one(row: sqlite3.Row | None) -> Row | None:
+    return None if row is None else read_row(row)
+
+
+def _all(rows: Iterable[sqlite3.Row]) -> list[Row]:
+    return [read_row(row) for row in rows]

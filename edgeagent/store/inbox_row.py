@@ -1,0 +1,156 @@
+"""A command as a row of the inbox: what it carries, where it stands, where it may be moved."""
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from edgeagent.clock import BootId
+from edgeagent.contracts.actions import ActionName
+from edgeagent.contracts.policy import Tier
+from edgeagent.contracts.reasons import Reason
+from edgeagent.core.freshness import BootDeadline
+from edgeagent.core.lifecycle import State
+from edgeagent.ids import CommandId, DeviceId, Digest, KeyId
+from edgeagent.store.database import SqlValue
+
+COLUMNS: Final = """
+run, command, ordinal, device, issuer, signers, sequence, action, slot, lane, operation, sha256, envelope,
+expires_at, local_boot, local_until, actor, state, reason, received_at, available_at, available_boot,
+attempts, sent, force_refresh, last_error
+"""
+"""The columns of ``inbox``, in the order of the table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCommand:
+    """A command that the gate let in.
+
+    Attributes:
+        command: its id.
+        device: whom it is for.
+        issuer: the key in whose name.
+        signers: all keys that are known to have signed it.
+        sequence: of the issuer for the device.
+        action: what to do.
+        slot: what it supersedes; None for nothing.
+        lane: where it is worked.
+        operation: the key of its operation.
+        sha256: of its payload.
+        envelope: as it came.
+        expires_at: microseconds since 1970.
+        local: until when it is good, if it was typed here.
+        actor: who is on record for it.
+        received_at: microseconds since 1970.
+    """
+
+    command: CommandId
+    device: DeviceId
+    issuer: KeyId
+    signers: tuple[KeyId, ...]
+    sequence: int
+    action: ActionName
+    slot: str | None
+    lane: Tier
+    operation: Digest
+    sha256: Digest
+    envelope: bytes
+    expires_at: int
+    local: BootDeadline | None
+    actor: str
+    received_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row(NewCommand):
+    """A command as it stands in the inbox.
+
+    Attributes:
+        run: the number of this run.
+        ordinal: the how-manieth run of the command.
+        state: where it stands.
+        reason: why, where there is more to say.
+        available: when a waiting one is due: milliseconds of boot time, and the boot.
+        attempts: how often something was sent.
+        sent: whether something was sent in this run.
+        force_refresh: whether its device has to be read before anything is sent.
+        last_error: what went wrong last.
+    """
+
+    run: int
+    ordinal: int
+    state: State
+    reason: Reason | None
+    available: tuple[int, BootId] | None
+    attempts: int
+    sent: bool
+    force_refresh: bool
+    last_error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Where a row goes and what is said of it.
+
+    Attributes:
+        target: the new state.
+        reason: why.
+        available: when it is due, of a waiting row.
+        force_refresh: whether its device has to be read first.
+        error: what went wrong.
+    """
+
+    target: State
+    reason: Reason | None = None
+    available: tuple[int, BootId] | None = None
+    force_refresh: bool = False
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """The present, as leases count it: the boot, milliseconds since, and the start of the daemon."""
+
+    boot: BootId
+    milliseconds: int
+    incarnation: int
+
+    @property
+    def parameters(self) -> dict[str, SqlValue]:
+        """For SQL."""
+        return {"boot": self.boot, "now": self.milliseconds, "incarnation": self.incarnation}
+
+
+def read_row(row: sqlite3.Row) -> Row:
+    """Read a row that has all of ``COLUMNS``."""
+    local = row["local_boot"]
+    due = row["available_at"]
+    return Row(
+        run=int(row["run"]),
+        command=CommandId(str(row["command"])),
+        ordinal=int(row["ordinal"]),
+        device=DeviceId(str(row["device"])),
+        issuer=KeyId(str(row["issuer"])),
+        signers=tuple(KeyId(str(key)) for key in json.loads(row["signers"])),
+        sequence=int(row["sequence"]),
+        action=ActionName(row["action"]),
+        slot=row["slot"],
+        lane=Tier(row["lane"]),
+        operation=Digest(str(row["operation"])),
+        sha256=Digest(str(row["sha256"])),
+        envelope=bytes(row["envelope"]),
+        expires_at=int(row["expires_at"]),
+        local=None
+        if local is None
+        else BootDeadline(BootId(local), timedelta(milliseconds=row["local_until"])),
+        actor=str(row["actor"]),
+        state=State(row["state"]),
+        reason=None if row["reason"] is None else Reason(row["reason"]),
+        received_at=int(row["received_at"]),
+        available=None if due is None else (int(due), BootId(str(row["available_boot"]))),
+        attempts=int(row["attempts"]),
+        sent=bool(row["sent"]),
+        force_refresh=bool(row["force_refresh"]),
+        last_error=row["last_error"],
+    )

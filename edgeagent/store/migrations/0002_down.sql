@@ -1,0 +1,78 @@
+-- What comes down: commands, the locks under which they are worked, what became of them.
+
+-- Every command that passed the signatures, one row for each run. Rows stay after their end, as the
+-- memory that answers a replay; `core/lifecycle` has the states and their moves.
+CREATE TABLE inbox (
+    run            INTEGER PRIMARY KEY CHECK (run >= 1),  -- explicit, in the order of arrival
+    command        TEXT NOT NULL,
+    ordinal        INTEGER NOT NULL CHECK (ordinal >= 1), -- the how-manieth run of the command
+    device         TEXT NOT NULL,
+    issuer         TEXT NOT NULL,
+    signers        TEXT NOT NULL,             -- JSON: the keys that are known to have signed it
+    sequence       INTEGER NOT NULL,
+    action         TEXT NOT NULL,
+    slot           TEXT,
+    lane           TEXT NOT NULL CHECK (lane IN ('low', 'medium', 'high')),
+    operation      TEXT NOT NULL,             -- its key
+    sha256         TEXT NOT NULL,             -- of the payload
+    envelope       BLOB NOT NULL,
+    expires_at     INTEGER NOT NULL,          -- microseconds since 1970
+    local_boot     TEXT,                      -- of a command typed at this hub: the boot and the
+    local_until    INTEGER,                   -- milliseconds of boot time until which it is good
+    actor          TEXT NOT NULL,             -- a key id, or who typed it
+    state          TEXT NOT NULL CHECK (state IN (
+        'held', 'queued', 'waiting', 'running', 'succeeded', 'refused', 'superseded', 'cancelled',
+        'expired', 'failed', 'rolled_back', 'rollback_failed', 'unknown')),
+    reason         TEXT,
+    received_at    INTEGER NOT NULL,          -- microseconds since 1970, the best guess
+    available_at   INTEGER,                   -- milliseconds of boot time, of a waiting row; NULL: on an event
+    available_boot TEXT,
+    attempts       INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    sent           INTEGER NOT NULL DEFAULT 0 CHECK (sent IN (0, 1)),
+    force_refresh  INTEGER NOT NULL DEFAULT 0 CHECK (force_refresh IN (0, 1)),
+    last_error     TEXT,
+    UNIQUE (command, ordinal),
+    CHECK ((local_boot IS NULL) = (local_until IS NULL)),
+    CHECK (available_at IS NULL OR (state = 'waiting' AND available_boot IS NOT NULL))
+) STRICT;
+
+-- A sequence number is used once per issuer and device, however often its command is run.
+CREATE UNIQUE INDEX inbox_sequence ON inbox (issuer, device, sequence) WHERE ordinal = 1;
+CREATE INDEX inbox_open ON inbox (lane, run) WHERE state IN ('held', 'queued', 'waiting', 'running');
+CREATE INDEX inbox_slot ON inbox (device, slot, issuer, sequence)
+    WHERE state IN ('held', 'queued', 'waiting', 'running');
+
+-- The one lease there is. The row of a device stays when its lock is free, for its fence.
+CREATE TABLE locks (
+    device      TEXT PRIMARY KEY,
+    fence       INTEGER NOT NULL CHECK (fence >= 1),
+    run         INTEGER REFERENCES inbox (run),
+    holder      TEXT,
+    token       TEXT,
+    lease_until INTEGER,  -- milliseconds of boot time
+    boot        TEXT,
+    incarnation INTEGER,
+    CHECK ((token IS NULL) = (run IS NULL) AND (token IS NULL) = (lease_until IS NULL)
+       AND (token IS NULL) = (boot IS NULL) AND (token IS NULL) = (incarnation IS NULL)
+       AND (token IS NULL) = (holder IS NULL))
+) STRICT, WITHOUT ROWID;
+
+-- What issuers mean to happen once.
+CREATE TABLE operations (
+    key     TEXT PRIMARY KEY,
+    state   TEXT NOT NULL CHECK (state IN ('processing', 'completed', 'failed', 'unknown')),
+    command TEXT NOT NULL,
+    run     INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The final result of each run, under the event that told it: a replay is answered with the same one.
+CREATE TABLE receipts (
+    run         INTEGER PRIMARY KEY REFERENCES inbox (run) ON DELETE CASCADE,
+    number      INTEGER NOT NULL,  -- in the stream `record`
+    device      TEXT NOT NULL,
+    at          INTEGER NOT NULL,
+    error       INTEGER,
+    boot        INTEGER NOT NULL,
+    incarnation INTEGER NOT NULL,
+    data        BLOB NOT NULL
+) STRICT;

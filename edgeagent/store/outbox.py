@@ -1,0 +1,183 @@
+"""The outbox: what the cloud has not acknowledged yet.
+
+Owns ``streams``, ``outbox`` and ``outbox_refused``. A number is drawn from its stream's counter row in
+the commit that stores the event, and is never given again (SPEC U1).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from edgeagent.contracts.event import EventTime, EventType, StoredEvent, Stream
+from edgeagent.errors import BrokenInvariantError
+from edgeagent.ids import DeviceId
+from edgeagent.store.database import Snapshot, Transaction
+
+_DRAW: Final = "UPDATE streams SET next = next + :count WHERE stream = :stream RETURNING next - :count"
+_APPEND: Final = """
+INSERT INTO outbox (stream, number, type, device, at, error, boot, incarnation, data)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_BATCH: Final = """
+SELECT number, type, device, at, error, boot, incarnation, data
+  FROM outbox WHERE stream = :stream ORDER BY number LIMIT :most
+"""
+# One statement, whatever the far side acknowledged: single numbers, ranges, with or without holes.
+_ACKNOWLEDGE: Final = """
+DELETE FROM outbox WHERE stream = :stream AND number IN (SELECT value FROM json_each(:numbers))
+"""
+_SET_ASIDE: Final = """
+INSERT INTO outbox_refused (stream, number, type, device, data, reason)
+SELECT stream, number, type, device, data, :reason FROM outbox
+ WHERE stream = :stream AND number = :number
+"""
+_DEPTHS: Final = """
+SELECT s.stream AS stream, s.next AS next, count(o.number) AS depth, min(o.at) AS oldest,
+       coalesce(sum(length(o.data)), 0) AS bytes,
+       (SELECT count(*) FROM outbox_refused r WHERE r.stream = s.stream) AS refused
+  FROM streams s LEFT JOIN outbox o ON o.stream = s.stream
+ GROUP BY s.stream, s.next
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """An event that has no number yet.
+
+    Attributes:
+        stream: where it goes.
+        type: what happened.
+        device: whom it is about; None for the hub.
+        time: when.
+        data: the JSON text of what there is to say.
+    """
+
+    stream: Stream
+    type: EventType
+    device: DeviceId | None
+    time: EventTime
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Depth:
+    """How much of a stream waits.
+
+    Attributes:
+        next: the number that its next event will have.
+        events: how many wait.
+        bytes: of their data.
+        oldest: microseconds since 1970 of the oldest; None when none waits.
+        refused: how many were set aside for good.
+    """
+
+    next: int
+    events: int
+    bytes: int
+    oldest: int | None
+    refused: int
+
+
+def append(tx: Transaction, events: Sequence[NewEvent], *, incarnation: int) -> list[int]:
+    """Store events under the next numbers of their streams.
+
+    Returns:
+        The number of each, in the order given.
+    """
+    counts: dict[Stream, int] = {}
+    for event in events:
+        counts[event.stream] = counts.get(event.stream, 0) + 1
+    following = {stream: _draw(tx, stream, count) for stream, count in counts.items()}
+    numbers: list[int] = []
+    rows = []
+    for event in events:
+        number = following[event.stream]
+        following[event.stream] = number + 1
+        numbers.append(number)
+        time = event.time
+        rows.append(
+            (
+                event.stream,
+                number,
+                event.type,
+                event.device,
+                time.at,
+                time.error,
+                time.boot,
+                incarnation,
+                event.data,
+            )
+        )
+    tx.execute_many(_APPEND, rows)
+    return numbers
+
+
+def batch(db: Snapshot, stream: Stream, *, most: int, most_bytes: int) -> list[StoredEvent]:
+    """The oldest events of a stream, at most so many and so large; the first one in any case."""
+    events: list[StoredEvent] = []
+    size = 0
+    for row in db.rows(_BATCH, {"stream": stream, "most": most}):
+        data = bytes(row["data"])
+        size += len(data)
+        if events and size > most_bytes:
+            break
+        events.append(
+            StoredEvent(
+                number=int(row["number"]),
+                type=EventType(row["type"]),
+                device=None if row["device"] is None else DeviceId(str(row["device"])),
+                time=EventTime(int(row["at"]), row["error"], int(row["boot"])),
+                incarnation=int(row["incarnation"]),
+                data=data,
+            )
+        )
+    return events
+
+
+def acknowledge(tx: Transaction, stream: Stream, numbers: Sequence[int]) -> int:
+    """Forget the events that the cloud has proven to hold.
+
+    Returns:
+        How many of them were still here.
+    """
+    return tx.execute(_ACKNOWLEDGE, {"stream": stream, "numbers": json.dumps(list(numbers))})
+
+
+def set_aside(tx: Transaction, stream: Stream, refused: Mapping[int, str]) -> int:
+    """Move events that the cloud will never take out of the way of the others (SPEC U5).
+
+    Args:
+        tx: the transaction.
+        stream: whose they are.
+        refused: numbers with the cloud's reason.
+
+    Returns:
+        How many of them were still here.
+    """
+    tx.execute_many(
+        _SET_ASIDE,
+        [{"stream": stream, "number": number, "reason": reason} for number, reason in refused.items()],
+    )
+    return acknowledge(tx, stream, list(refused))
+
+
+def depths(db: Snapshot) -> dict[Stream, Depth]:
+    """How much of each stream waits."""
+    return {
+        Stream(row["stream"]): Depth(
+            next=int(row["next"]),
+            events=int(row["depth"]),
+            bytes=int(row["bytes"]),
+            oldest=row["oldest"],
+            refused=int(row["refused"]),
+        )
+        for row in db.rows(_DEPTHS)
+    }
+
+
+def _draw(tx: Transaction, stream: Stream, count: int) -> int:
+    row = tx.row(_DRAW, {"stream": stream, "count": count})
+    if row is None:
+        raise BrokenInvariantError(f"the stream {stream} has no counter")
+    return int(row[0])

@@ -1,0 +1,64 @@
+"""The final results, each under the event that told it.
+
+Owns ``receipts``. When a command comes again its receipt is put back into the outbox under the same
+number, so that the far side gets the same event and not a second one (SPEC T4).
+"""
+
+from typing import Final
+
+from edgeagent.contracts.event import EventTime, EventType, Stream
+from edgeagent.ids import CommandId
+from edgeagent.store.database import Snapshot, Transaction
+from edgeagent.store.outbox import NewEvent
+
+_SAVE: Final = """
+INSERT INTO receipts (run, number, device, at, error, boot, incarnation, data)
+VALUES (:run, :number, :device, :at, :error, :boot, :incarnation, :data)
+"""
+_LOAD: Final = """
+SELECT r.data FROM receipts r JOIN inbox i ON i.run = r.run
+ WHERE i.command = :command ORDER BY i.ordinal DESC LIMIT 1
+"""
+# One that still waits in the outbox is left alone.
+_TELL_AGAIN: Final = """
+INSERT INTO outbox (stream, number, type, device, at, error, boot, incarnation, data)
+SELECT :stream, r.number, :type, r.device, r.at, r.error, r.boot, r.incarnation, r.data
+  FROM receipts r JOIN inbox i ON i.run = r.run
+ WHERE i.command = :command
+ ORDER BY i.ordinal DESC LIMIT 1
+ON CONFLICT (stream, number) DO NOTHING
+"""
+
+
+def save(tx: Transaction, run: int, number: int, event: NewEvent, *, incarnation: int) -> None:
+    """Keep the receipt of a run, with the number under which it goes up."""
+    time: EventTime = event.time
+    tx.execute(
+        _SAVE,
+        {
+            "run": run,
+            "number": number,
+            "device": event.device,
+            "at": time.at,
+            "error": time.error,
+            "boot": time.boot,
+            "incarnation": incarnation,
+            "data": event.data,
+        },
+    )
+
+
+def load(db: Snapshot, command: CommandId) -> bytes | None:
+    """The JSON text of a command's last receipt; None while it is open."""
+    row = db.row(_LOAD, {"command": command})
+    return None if row is None else bytes(row["data"])
+
+
+def tell_again(tx: Transaction, command: CommandId) -> bool:
+    """Put a command's receipt back into the outbox under its number.
+
+    Returns:
+        Whether it has one, and it was not there.
+    """
+    fields = {"command": command, "stream": Stream.RECORD, "type": EventType.RECEIPT}
+    return tx.execute(_TELL_AGAIN, fields) == 1

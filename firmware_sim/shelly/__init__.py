@@ -1,0 +1,1 @@
+"""Shelly of the second generation and later: JSON-RPC over MQTT."""

@@ -1,0 +1,1 @@
+"""Tasmota: commands on ``cmnd``, answers on ``stat``, telemetry on ``tele``."""

@@ -1,0 +1,1 @@
+"""The outside, as it really behaves."""

@@ -1,0 +1,1 @@
+"""What crosses a boundary: good values pass, everything else is refused."""

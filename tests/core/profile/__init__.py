@@ -1,0 +1,1 @@
+"""Device profiles: what a file may say, and what comes of it."""

@@ -1,0 +1,1 @@
+"""The issuing side: kit, queue server, interface."""

@@ -1,0 +1,1 @@
+"""The database and its tables: real files, real crashes."""

@@ -1,0 +1,1 @@
+"""Worlds for tests: brokers, peers and fakes with verbs; nothing here is a test."""
