@@ -49,6 +49,7 @@ from edgeagent.flows.health import Health
 from edgeagent.flows.ingest import Ingest
 from edgeagent.flows.local import LocalCommands
 from edgeagent.flows.operator import HubOperator
+from edgeagent.flows.probes import Probes
 from edgeagent.flows.retained import RetainedCommands
 from edgeagent.flows.settling import Settling
 from edgeagent.flows.surroundings import Origin, Surroundings
@@ -207,6 +208,11 @@ class Hub:
             "trust": trust.run,
             "retained": RetainedCommands(store, self.bus, devices, around).run,
         }
+        probes = Probes(self.bus, devices, around)
+        confirmations.when_back(probes.ask_all)
+        confirmations.when_online(probes.ask)
+        devices.when_admitted(probes.ask)
+        flows["probes"] = probes.run
         local = self._commands(trust, devices, confirmations, flows)
         health = Health(
             store=store,

@@ -7,8 +7,8 @@ On stdout one JSON line per appliance when all are connected and listen, ``{"app
 terminal, and runs until SIGTERM, SIGINT or ``stop``; the end of stdin does not end it. With ``--burst`` it
 sends a burst instead, prints ``{"burst": {...}}`` and ends.
 
-Exit status: 0 stopped as asked; 1 the appliances do not get to the broker, or a burst was not wholly
-acknowledged; 2 the arguments or files are wrong.
+Exit status: 0 stopped as asked; 1 the appliances do not get to the broker, the journal cannot be written, or
+a burst was not wholly acknowledged; 2 the arguments or files are wrong.
 """
 
 import argparse
@@ -57,8 +57,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
             return asyncio.run(_run(specifications, world, load, within))
     except InputError as why:
-        sys.stderr.write(f"firmware_sim: {why}\n")
+        _complain(why)
         return 2
+    except OSError as why:  # the journal, at its last flush
+        _complain(why)
+        return 1
 
 
 async def _run(
@@ -82,11 +85,12 @@ async def _run(
     except asyncio.CancelledError:
         return 0
     except ExceptionGroup as group:
-        late, worse = group.split(TimeoutError)
-        if worse is not None or late is None:
+        # A TimeoutError is one too: an appliance that does not get to the broker.
+        known, unknown = group.split(OSError)
+        if unknown is not None or known is None:
             raise
-        for why in late.exceptions:
-            sys.stderr.write(f"firmware_sim: {why}\n")
+        for why in _leaves(known):
+            _complain(why)
         return 1
 
 
@@ -118,6 +122,18 @@ async def _take_lines(control: Control) -> None:
                 _tell(await control.answer(line))
     finally:
         transport.close()
+
+
+def _complain(why: BaseException) -> None:
+    sys.stderr.write(f"firmware_sim: {why}\n")
+
+
+def _leaves(group: ExceptionGroup[Exception]) -> list[Exception]:
+    return [
+        leaf
+        for one in group.exceptions
+        for leaf in (_leaves(one) if isinstance(one, ExceptionGroup) else [one])
+    ]
 
 
 def _can_be_read(descriptor: int) -> bool:

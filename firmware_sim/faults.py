@@ -42,8 +42,8 @@ class Kind(StrEnum):
     with captures (home-assistant/core 84591, 86640): neither JSON nor UTF-8."""
     SILENT = "silent"
     """The way goes quiet while the connection stays, so that no will tells: ``heard`` hears nothing,
-    ``said`` acts and says nothing. With ``nth`` or ``probability`` a command sets it off, for
-    ``lasting`` (default for good); without, it is so from ``begins`` to ``ends``."""
+    ``said`` acts and says nothing. With ``nth`` or ``probability`` a command (on ``topic``) sets it off, for
+    ``lasting`` (default for good); without, it is so from ``begins`` to ``ends`` (on ``topic``)."""
     WRONG_ECHO = "wrong_echo"
     """The command is carried out and another value is told in all that it causes to be said; what is
     said later is true again."""

@@ -12,6 +12,7 @@ from edgeagent.contracts.door import encode
 from edgeagent.ports import Operator
 
 _EVERY: Final = 60.0
+_START: Final = 3.0
 
 
 class LastHealth:
@@ -22,7 +23,8 @@ class LastHealth:
         self._operator = operator
 
     async def run(self) -> None:
-        """Write the report now and each minute; ends only by cancellation."""
+        """Write the report when the start is over and then each minute; ends only by cancellation."""
+        await asyncio.sleep(_START)
         while True:
             self._replace(encode(await self._operator.health()))
             await asyncio.sleep(_EVERY)

@@ -6,16 +6,15 @@ from datetime import timedelta
 from typing import Final
 
 from edgeagent import config as configuration
+from edgeagent.cli.arguments import action_of, arguments_of, length_of_time
 from edgeagent.cli.asking import Agent
 from edgeagent.cli.printing import complain, safe, show_json, since, table
 from edgeagent.cli.words import Nouns
-from edgeagent.contracts.actions import CATALOGUE, ActionName, ArgumentKind, ArgumentValue
+from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import Precondition
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.contracts.reports import CommandReport, CommandsReport, SendReport, SendRequest
-from edgeagent.contracts.scalars import duration
-from edgeagent.errors import RejectedError
 from edgeagent.ids import command_id, device_id
 from edgeagent.ids import operation as checked_operation
 
@@ -36,7 +35,7 @@ def add_to(nouns: Nouns) -> None:
     send.add_argument("device", metavar="DEVICE")
     send.add_argument("action", metavar="ACTION", help=", ".join(ActionName))
     send.add_argument("arguments", metavar="NAME=VALUE", nargs="*")
-    send.add_argument("--wait", type=_duration, default=timedelta(seconds=30), help="for its end (30s)")
+    send.add_argument("--wait", type=length_of_time, default=timedelta(seconds=30), help="for its end (30s)")
     send.add_argument("--operation", help="the intent, if an earlier command had the same")
     send.add_argument("--if-version", type=int, help="only if the device is at this version")
     send.set_defaults(handler=_send)
@@ -48,25 +47,16 @@ def add_to(nouns: Nouns) -> None:
     show.set_defaults(handler=_show)
 
 
-def _duration(text: str) -> timedelta:
-    try:
-        return duration(text)
-    except RejectedError as why:
-        raise argparse.ArgumentTypeError(str(why)) from why
-
-
 def _agent(arguments: argparse.Namespace) -> Agent:
     return Agent(configuration.load(arguments.config).admin_socket)
 
 
 def _send(arguments: argparse.Namespace) -> int:
-    if arguments.action not in set(ActionName):
-        raise RejectedError(f"there is no action {arguments.action!r}: {', '.join(ActionName)}")
-    action = ActionName(arguments.action)
+    action = action_of(arguments.action)
     request = SendRequest(
         device=device_id(arguments.device),
         action=action,
-        arguments=dict(_argument(action, text) for text in arguments.arguments),
+        arguments=arguments_of(action, arguments.arguments),
         operation=None if arguments.operation is None else checked_operation(arguments.operation),
         precondition=None if arguments.if_version is None else Precondition(version=arguments.if_version),
         wait=arguments.wait,
@@ -91,29 +81,6 @@ def _exit_status(report: SendReport) -> int:
     if receipt is None:
         return EXIT_STILL_OPEN
     return {Outcome.SUCCEEDED: 0, Outcome.UNKNOWN: EXIT_UNKNOWN}.get(receipt.outcome, EXIT_NOT_DONE)
-
-
-def _argument(action: ActionName, text: str) -> tuple[str, ArgumentValue]:
-    """Read NAME=VALUE by the type that the catalogue gives the argument."""
-    name, found, value = text.partition("=")
-    if not found:
-        raise RejectedError(f"not NAME=VALUE: {text!r}")
-    argument = CATALOGUE[action].arguments.get(name)
-    if argument is None:
-        known = ", ".join(CATALOGUE[action].arguments) or "none"
-        raise RejectedError(f"{action} has no argument {name!r}; it has: {known}")
-    if argument.kind is ArgumentKind.TEXT:
-        return name, value
-    words = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
-    if argument.kind is ArgumentKind.BOOLEAN and value.lower() in words:
-        return name, words[value.lower()]
-    try:
-        parsed: object = json.loads(value)
-    except ValueError:
-        parsed = None
-    if isinstance(parsed, bool) or not isinstance(parsed, int | float):
-        raise RejectedError(f"{name} is {argument.kind}, not {value!r}")
-    return name, parsed
 
 
 def _list(arguments: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from edgeagent.cli import commands, config, devices, health, outbox, run
+from edgeagent.cli import commands, config, devices, health, issuer, outbox, run
 from edgeagent.cli.asking import AgentDownError, AskingRefusedError
 from edgeagent.cli.printing import complain
 from edgeagent.config import DEFAULT_PATH
@@ -63,6 +63,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="print answers as JSON")
     nouns = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for noun in (run, health, devices, commands, outbox, config):
+    for noun in (run, health, devices, commands, outbox, config, issuer):
         noun.add_to(nouns)
     return parser

@@ -108,6 +108,7 @@ class Confirmations:
         self._waiters: dict[DeviceId, list[Waiter]] = {}
         self._late: OrderedDict[int, _Late] = OrderedDict()
         self._online: list[Callable[[DeviceId], None]] = []
+        self._back: list[Callable[[], None]] = []
 
     def open(self, device: DeviceId, expectation: Expectation, wish: Wish | None = None) -> Waiter:
         """Begin to wait; before the message is sent."""
@@ -152,6 +153,15 @@ class Confirmations:
         """Tell whoever keeps commands for devices that are away."""
         for tell in self._online:
             tell(device)
+
+    def link_is_up(self) -> None:
+        """Tell whoever wants to know what was said while we were away."""
+        for tell in self._back:
+            tell()
+
+    def when_back(self, tell: Callable[[], None]) -> None:
+        """Have ``tell`` called whenever the control connection stands again."""
+        self._back.append(tell)
 
     def when_online(self, tell: Callable[[DeviceId], None]) -> None:
         """Have ``tell`` called whenever a device is there again."""

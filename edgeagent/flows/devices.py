@@ -6,7 +6,7 @@ belongs to one device: whoever would share one with an admitted device is refuse
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -80,7 +80,12 @@ class Devices:
         self._matcher = Matcher(list(profiles.values()))
         self._devices: dict[DeviceId, Device] = {}
         self._routes: dict[Session, dict[str, Device]] = {session: {} for session in Session}
+        self._admitted: list[Callable[[DeviceId], None]] = []
         self.proposals: dict[DeviceId, Proposal] = {}
+
+    def when_admitted(self, tell: Callable[[DeviceId], None]) -> None:
+        """Have ``tell`` called whenever a device was taken in."""
+        self._admitted.append(tell)
 
     def on(self, session: Session, topic: str) -> Device | None:
         """The device that reports on a topic of a session."""
@@ -165,6 +170,8 @@ class Devices:
         self.proposals.pop(device, None)
         await self._subscribe()
         log.info("device admitted", extra={"device": device, "profile": profile})
+        for tell in self._admitted:
+            tell(device)
         return entered
 
     async def forget(self, device: DeviceId, *, actor: str) -> None:

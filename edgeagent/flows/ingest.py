@@ -76,6 +76,10 @@ class Waiting(Protocol):
         """Hand a stored message over."""
         ...
 
+    def link_is_up(self) -> None:
+        """Tell that the control connection stands again: what was said meanwhile may be lost."""
+        ...
+
     def came_online(self, device: DeviceId) -> None:
         """Tell that a device is there again."""
         ...
@@ -165,6 +169,8 @@ class Ingest:
             # What was sent with QoS 0 meanwhile is lost: nothing known is live any more.
             for device in self._devices.all():
                 device.shadow.lose_touch()
+            if isinstance(change, LinkUp):
+                self._waiting.link_is_up()
 
     def _hear(self, message: Inbound, time: EventTime) -> None:
         turn = self._turn
@@ -203,11 +209,21 @@ class Ingest:
 
     def _until_due(self) -> timedelta | None:
         """How long until a withheld value has to be told; None when none is withheld."""
-        due = [moment for _, moment in self._withheld()]
+        due = [moment for _, moment in self._withheld()] + [moment for _, moment in self._silent()]
         if not due:
             return None
         left = min(due) - _nanoseconds(self._around.clock.boot())
         return timedelta(microseconds=max(0, left) // 1000)
+
+    def _silent(self) -> list[tuple[Device, int]]:
+        """The devices that are taken for gone if they stay silent, each with the boot time of that."""
+        return [
+            (device, device.heard + _nanoseconds(longest))
+            for device in self._devices.all()
+            if (longest := device.compiled.silent_after) is not None
+            and device.heard is not None
+            and device.online is not False
+        ]
 
     def _release_due(self) -> None:
         """Tell the withheld values whose minimum interval is over."""
@@ -216,6 +232,9 @@ class Ingest:
         for device, moment in self._withheld():
             if moment <= now:
                 self._turn.release(device, self._around.event_time(), now)
+        for device, moment in self._silent():
+            if moment <= now:
+                self._turn.miss(device, self._around.event_time(), now)
 
     async def _finish(self) -> None:
         """Commit the turn, acknowledge it, and tell whoever waits."""

@@ -65,6 +65,18 @@ class Turn:
                 self.withholding.add(device.id)
         self._tell(device, told, telemetry, (time, message.heard))
 
+    def miss(self, device: Device, time: EventTime, now: int) -> None:
+        """Take a device for gone that was silent for too long.
+
+        Args:
+            device: whose silence it is.
+            time: the present.
+            now: the present, in nanoseconds of boot time.
+        """
+        told: set[ReadingName] = set()
+        self._note_presence(device, Heard(time.at, now, retained=False), told, present=False)
+        self._tell(device, told, {}, (time, now))
+
     def _hear_availability(
         self, device: Device, message: Inbound, decoded: Decoded, time: EventTime, told: set[ReadingName]
     ) -> None:
@@ -75,15 +87,16 @@ class Turn:
         present = decoded.availability
         if present is None and decoded.alive and not message.retain and device.online is not True:
             present = True
-        if present is None:
-            return
+        if present is not None:
+            self._note_presence(device, Heard(time.at, message.heard, retained=False), told, present=present)
+
+    def _note_presence(self, device: Device, heard: Heard, told: set[ReadingName], *, present: bool) -> None:
         if present is not device.online:
             # Whatever was live before is not any more, in either direction.
             device.shadow.lose_touch()
             if present:
                 self.came_online.add(device.id)
         name = device.compiled.availability
-        heard = Heard(time.at, message.heard, retained=False)
         value = "online" if present else "offline"
         telling = device.shadow.hear_state(name, value, device.compiled.spec(name), heard)
         self._note(device, name, telling, told)

@@ -104,8 +104,8 @@ class HubStatus(Contract):
     """
 
     hub: HubIdField
-    epoch: EpochField | None
-    hello: CloudEvent | None
+    epoch: EpochField | None = None
+    hello: CloudEvent | None = None
     streams: list[StreamStatus]
     waiting: Annotated[int, Field(ge=0)]
 
@@ -154,7 +154,7 @@ class DevicesAnswer(Contract):
     """All devices of a hub."""
 
     hub: HubIdField
-    epoch: EpochField | None
+    epoch: EpochField | None = None
     devices: list[DeviceStatus]
 
 

@@ -16,8 +16,8 @@ What bites:
 *   The retain flag of a command is not looked at: a retained command is carried out at every connect.
 *   The topic prefix is the owner's choice; ids in frames are always the device's own.
 
-*Assumed*: that it subscribes before it says ``online``, that it tells ``NotifyFullStatus`` at each connect, and
-that ``announce`` is answered on ``<prefix>/announce``.
+*Assumed*: that it subscribes before it says ``online``, that it tells ``NotifyFullStatus`` at each connect,
+and that ``announce`` is answered on ``<prefix>/announce``.
 """
 
 import json

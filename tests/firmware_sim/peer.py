@@ -141,3 +141,28 @@ class Peer:
         self.messages.append(
             Message(message.topic, bytes(message.payload), message.qos, bool(message.retain))
         )
+
+
+def news(method: str, key: str) -> Callable[[Message], bool]:
+    """Whether a message is a notification about a component."""
+
+    def fits(message: Message) -> bool:
+        frame = message.json
+        params = frame["params"]
+        return frame["method"] == method and isinstance(params, dict) and key in params
+
+    return fits
+
+
+def about(message: Message, key: str) -> dict[str, Json]:
+    """What a notification says of a component."""
+    params = message.json["params"]
+    assert isinstance(params, dict)
+    told = params[key]
+    assert isinstance(told, dict)
+    return told
+
+
+def settled(peer: Peer) -> Callable[[], bool]:
+    """Whether a Tasmota has said all that it says after a boot."""
+    return lambda: bool(peer.heard("tasmota/discovery/+/sensors"))

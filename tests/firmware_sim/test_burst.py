@@ -18,7 +18,7 @@ from firmware_sim.specification import invented
 from firmware_sim.tasmota.catalogue import TasmotaModel
 from tests.firmware_sim.conftest import a_tasmota, in_world
 from tests.firmware_sim.peer import Message, Peer
-from tests.firmware_sim.test_process import started
+from tests.firmware_sim.process import started
 from tests.support.brokers import Mosquitto
 from tests.support.waiting import eventually
 

@@ -1,10 +1,8 @@
 """The fleet as a process: its lines, its control, its end."""
 
-import json
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -15,6 +13,7 @@ from firmware_sim.fields import Json
 from firmware_sim.journal import What, read
 from firmware_sim.specification import invented
 from tests.firmware_sim.peer import Peer
+from tests.firmware_sim.process import FleetProcess, fleet, started
 from tests.support.brokers import Mosquitto, free_port
 from tests.support.waiting import eventually
 
@@ -23,78 +22,7 @@ pytestmark = pytest.mark.requirement("F6")
 _WITHIN: Final = 15.0
 
 
-class Fleet:
-    """A running process.
-
-    Args:
-        arguments: of its command line.
-    """
-
-    def __init__(self, arguments: Sequence[str]) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "firmware_sim", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.appliances: list[dict[str, Json]] = []
-
-    def line(self) -> dict[str, Json]:
-        """Its next line."""
-        assert self.process.stdout is not None
-        text = self.process.stdout.readline()
-        assert text, self.errors()
-        value = json.loads(text)
-        assert isinstance(value, dict)
-        return value
-
-    def errors(self) -> str:
-        """What it complains of, at its end."""
-        assert self.process.stderr is not None
-        return self.process.stderr.read()
-
-    def until_ready(self) -> None:
-        """Take the lines of its start."""
-        while "ready" not in (line := self.line()):
-            described = line["appliance"]
-            assert isinstance(described, dict)
-            self.appliances.append(described)
-
-    def asked(self, line: str) -> dict[str, Json]:
-        """Send a control line and take the answer."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        return self.line()
-
-    def does(self, verb: str, appliance: str = "*", **more: Json) -> dict[str, Json]:
-        """Ask for something that is known to work."""
-        answer = self.asked(json.dumps({"do": verb, "appliance": appliance, **more}))
-        assert answer["ok"] is True, answer
-        return answer
-
-
-@contextmanager
-def fleet(broker: Mosquitto, *arguments: str) -> Iterator[Fleet]:
-    """A process that is ready; ended by its own id."""
-    with started(f"127.0.0.1:{broker.port}", "--period", "1h", *arguments) as running:
-        running.until_ready()
-        yield running
-
-
-@contextmanager
-def started(broker: str, *arguments: str) -> Iterator[Fleet]:
-    """A process."""
-    running = Fleet(["--broker", broker, *arguments])
-    try:
-        yield running
-    finally:
-        with running.process:
-            running.process.kill()
-
-
-def named(running: Fleet, model: str) -> dict[str, Json]:
+def named(running: FleetProcess, model: str) -> dict[str, Json]:
     """The first appliance of a kind."""
     return next(one for one in running.appliances if one["model"] == model)
 
@@ -144,6 +72,7 @@ async def test_control_lines_make_things_happen(broker: Mosquitto, peer: Peer) -
             who: 1
         }
         peer.says(f"cmnd/{topic}/POWER", "ON")
+        await eventually(lambda: running.state(who)["commands"] == 1)
         running.does("heal", who)
         peer.says(f"cmnd/{topic}/POWER", "TOGGLE")
         await peer.hears(f"stat/{topic}/POWER", lambda message: message.text == "ON")
@@ -158,10 +87,10 @@ async def test_control_lines_make_things_happen(broker: Mosquitto, peer: Peer) -
 
         running.does("disconnect", who, lasting="1h")
         await peer.hears(f"tele/{topic}/LWT", lambda message: message.text == "Offline", after=1)
-        state = running.does("state", who, tag="t1")
+        answer = running.does("state", who, tag="t1")
 
-    assert state["tag"] == "t1"
-    assert state["done"] == {
+    assert answer["tag"] == "t1"
+    assert answer["done"] == {
         who: {"connected": False, "boots": 1, "commands": 2, "parts": {"POWER": {"power": True}}}
     }
 
@@ -233,6 +162,18 @@ def test_it_says_who_does_not_get_to_the_broker() -> None:
     assert all("does not listen: Connection refused" in line for line in complaints)
 
 
+def test_a_journal_that_cannot_be_written_ends_it(broker: Mosquitto) -> None:
+    where = f"127.0.0.1:{broker.port}"
+
+    with started(where, "--appliances", "1", "--journal", "/dev/full") as running:
+        status = running.process.wait(_WITHIN)
+        complaints = running.errors()
+
+    assert status == 1
+    assert "No space left on device" in complaints
+    assert "Traceback" not in complaints
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -293,7 +234,6 @@ async def test_faults_and_appliances_come_from_files(broker: Mosquitto, peer: Pe
         peer.says("cmnd/tasmota_C3D4E5/POWER", "TOGGLE")
         await peer.hears("stat/tasmota_C3D4E5/POWER", lambda message: message.text == "ON")
         await eventually(lambda: len(peer.heard("stat/tasmota_C3D4E5/POWER")) == 3)
-        state = running.does("state")["done"]
+        state = running.state("02A1B2C3D4E5")
 
-    assert isinstance(state, dict)
-    assert state["02A1B2C3D4E5"]["parts"] == {"POWER": {"power": False}}
+    assert state["parts"] == {"POWER": {"power": False}}

@@ -12,7 +12,7 @@ from firmware_sim.fields import Json
 from firmware_sim.journal import Journal, Line
 from firmware_sim.shelly.settings import ShellySettings
 from tests.firmware_sim.conftest import QUIET, a_shelly, in_world
-from tests.firmware_sim.peer import Message, Peer
+from tests.firmware_sim.peer import Peer, about, news
 from tests.support.brokers import Mosquitto
 from tests.support.waiting import eventually
 
@@ -24,26 +24,6 @@ DIMMER = "shellydimmerg3-02a1b2c3d4e5"
 COVER = TWO
 
 Lines = Callable[..., list[Line]]
-
-
-def news(method: str, key: str) -> Callable[[Message], bool]:
-    """Whether a message is a notification about a component."""
-
-    def fits(message: Message) -> bool:
-        frame = message.json
-        params = frame["params"]
-        return frame["method"] == method and isinstance(params, dict) and key in params
-
-    return fits
-
-
-def about(message: Message, key: str) -> dict[str, Json]:
-    """What a notification says of a component."""
-    params = message.json["params"]
-    assert isinstance(params, dict)
-    told = params[key]
-    assert isinstance(told, dict)
-    return told
 
 
 async def test_a_request_is_answered_on_the_askers_topic_with_the_devices_own_id(

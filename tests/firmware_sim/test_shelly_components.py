@@ -7,12 +7,11 @@ from datetime import timedelta
 import pytest
 
 from firmware_sim.appliance import Appliance
-from firmware_sim.fields import Json
 from firmware_sim.journal import Journal, Line
 from firmware_sim.shelly.catalogue import ShellyModel
 from firmware_sim.shelly.settings import ShellySettings
 from tests.firmware_sim.conftest import QUIET, a_shelly, in_world
-from tests.firmware_sim.peer import Message, Peer
+from tests.firmware_sim.peer import Peer, about, news
 from tests.support.brokers import Mosquitto
 
 pytestmark = pytest.mark.requirement("F6")
@@ -23,26 +22,6 @@ DIMMER = "shellydimmerg3-02a1b2c3d4e5"
 COVER = TWO
 
 Lines = Callable[..., list[Line]]
-
-
-def news(method: str, key: str) -> Callable[[Message], bool]:
-    """Whether a message is a notification about a component."""
-
-    def fits(message: Message) -> bool:
-        frame = message.json
-        params = frame["params"]
-        return frame["method"] == method and isinstance(params, dict) and key in params
-
-    return fits
-
-
-def about(message: Message, key: str) -> dict[str, Json]:
-    """What a notification says of a component."""
-    params = message.json["params"]
-    assert isinstance(params, dict)
-    told = params[key]
-    assert isinstance(told, dict)
-    return told
 
 
 async def test_two_relays_are_two_components(broker: Mosquitto, peer: Peer, journal: Journal) -> None:

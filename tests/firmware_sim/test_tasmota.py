@@ -10,7 +10,7 @@ from firmware_sim.journal import Journal, Line
 from firmware_sim.tasmota.catalogue import TasmotaModel
 from firmware_sim.tasmota.settings import TasmotaSettings
 from tests.firmware_sim.conftest import MAC, a_tasmota, in_world
-from tests.firmware_sim.peer import Message, Peer
+from tests.firmware_sim.peer import Message, Peer, settled
 from tests.support.brokers import Mosquitto
 from tests.support.waiting import eventually
 
@@ -20,11 +20,6 @@ TOPIC = "tasmota_C3D4E5"
 RESULT = f"stat/{TOPIC}/RESULT"
 
 Lines = Callable[..., list[Line]]
-
-
-def settled(peer: Peer) -> Callable[[], bool]:
-    """Whether the device has said all that it says after a boot."""
-    return lambda: bool(peer.heard(f"tasmota/discovery/{MAC}/sensors"))
 
 
 async def test_at_boot_it_says_online_talks_to_itself_and_tells_versions_and_outputs(

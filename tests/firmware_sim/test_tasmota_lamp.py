@@ -9,8 +9,8 @@ from firmware_sim.fields import Json
 from firmware_sim.journal import Journal, Line
 from firmware_sim.tasmota.catalogue import TasmotaModel
 from firmware_sim.tasmota.settings import LightKind, TasmotaSettings
-from tests.firmware_sim.conftest import MAC, a_tasmota, in_world
-from tests.firmware_sim.peer import Peer
+from tests.firmware_sim.conftest import a_tasmota, in_world
+from tests.firmware_sim.peer import Peer, settled
 from tests.support.brokers import Mosquitto
 from tests.support.waiting import eventually
 
@@ -20,11 +20,6 @@ TOPIC = "tasmota_C3D4E5"
 RESULT = f"stat/{TOPIC}/RESULT"
 
 Lines = Callable[..., list[Line]]
-
-
-def settled(peer: Peer) -> Callable[[], bool]:
-    """Whether the device has said all that it says after a boot."""
-    return lambda: bool(peer.heard(f"tasmota/discovery/{MAC}/sensors"))
 
 
 async def test_a_lamp_answers_with_its_whole_state_and_switches_itself_on_without_a_word_on_power(

@@ -11,7 +11,7 @@ from firmware_sim.journal import Journal, Line
 from firmware_sim.tasmota.catalogue import TasmotaModel
 from firmware_sim.tasmota.settings import TasmotaSettings
 from tests.firmware_sim.conftest import MAC, QUIET, a_tasmota, in_world
-from tests.firmware_sim.peer import Peer
+from tests.firmware_sim.peer import Peer, settled
 from tests.support.brokers import Mosquitto
 from tests.support.waiting import eventually
 
@@ -21,11 +21,6 @@ TOPIC = "tasmota_C3D4E5"
 RESULT = f"stat/{TOPIC}/RESULT"
 
 Lines = Callable[..., list[Line]]
-
-
-def settled(peer: Peer) -> Callable[[], bool]:
-    """Whether the device has said all that it says after a boot."""
-    return lambda: bool(peer.heard(f"tasmota/discovery/{MAC}/sensors"))
 
 
 async def test_a_restart_is_answered_drops_the_connection_and_keeps_the_outputs(

@@ -8,6 +8,7 @@ with QueueServer(tmp_path) as server:
 """
 
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -150,6 +151,15 @@ class QueueServer:
         """
         return self._end(signal.SIGTERM)
 
+    def disk_is_full(self) -> None:
+        """From now on none of its files grows."""
+        log = self.database.with_name(self.database.name + "-wal")
+        self._limit_files(max(path.stat().st_size for path in (self.database, log)))
+
+    def disk_has_room(self) -> None:
+        """Its files may grow again."""
+        self._limit_files(resource.RLIM_INFINITY)
+
     @property
     def _tokens(self) -> Path:
         return self._folder / "tokens.toml"
@@ -166,6 +176,10 @@ class QueueServer:
             key=key,
             limits=self._limits,
         )
+
+    def _limit_files(self, size: int) -> None:
+        assert self._process is not None
+        resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
     def _end(self, number: signal.Signals) -> int:
         process, self._process = self._process, None

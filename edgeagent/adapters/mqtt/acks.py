@@ -27,7 +27,7 @@ class Unacknowledged:
     def settle(self, messages: Sequence[Inbound]) -> list[int]:
         """Note that these may be acknowledged.
 
-        One that was settled before is passed over: its packet id may belong to a newer message by now.
+        One of an earlier life, or settled before, is passed over: its packet id may be another's by now.
 
         Returns:
             The packet ids to acknowledge now, in receive order.

@@ -160,7 +160,7 @@ class Life:
         return self._answers.in_time(answer, "PUBLISH")
 
     def acknowledge(self, messages: Sequence[Inbound]) -> None:
-        """Send the PUBACKs that may leave now; ``messages`` are of this life."""
+        """Send the PUBACKs that may leave now; messages of another life are passed over."""
         ready = self._unacknowledged.settle(messages)
         if ready and not self.ended.done():
             self._wire.send_pubacks(ready)
@@ -191,7 +191,7 @@ class Life:
         self.ended.set_result(why)
         if self._drive is not None:
             # A command that has not left the hub yet must not arrive after its sender gave it up.
-            self._drive.stop(abort=bool(self._publishing))
+            self._drive.stop(abort=False)
         if not self._greeting.done():
             self._greeting.set_exception(why)
         self._answers.end(why)

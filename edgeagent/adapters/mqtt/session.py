@@ -123,9 +123,8 @@ class BrokerSession:
 
     def acknowledge(self, messages: Sequence[Inbound]) -> None:
         """Send the PUBACKs of those messages that are of the present life."""
-        life = self._life
-        if life is not None:
-            life.acknowledge([message for message in messages if message.epoch == life.identity.epoch])
+        if self._life is not None:
+            self._life.acknowledge(messages)
 
     def publish(self, message: Outgoing) -> Awaitable[list[int]]:
         """Send a message here and now; see ``Life.publish``.

@@ -38,7 +38,7 @@ def thing(body: str) -> DeviceProfile:
     return load((HEAD + body).encode())
 
 
-def made(profile: DeviceProfile, device: str = "dev-1", **parameters: object) -> CompiledDevice:
+def made(profile: DeviceProfile, device: str = "dev-1", /, **parameters: object) -> CompiledDevice:
     """A device of a profile; its ``topic`` is its id where nothing else is said."""
     if "topic" in profile.parameters:
         parameters = {"topic": device, **parameters}

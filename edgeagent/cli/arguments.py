@@ -1,0 +1,62 @@
+"""Reading what people type: actions, arguments, lengths of time."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from edgeagent.contracts.actions import CATALOGUE, ActionName, ArgumentKind, ArgumentValue
+from edgeagent.contracts.scalars import duration
+from edgeagent.errors import RejectedError
+
+_TRUTHS: Final = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
+
+
+def length_of_time(text: str) -> timedelta:
+    """Read a length of time for argparse."""
+    try:
+        return duration(text)
+    except RejectedError as why:
+        raise argparse.ArgumentTypeError(str(why)) from why
+
+
+def action_of(text: str) -> ActionName:
+    """Read an action.
+
+    Raises:
+        RejectedError: there is none of that name; says which there are.
+    """
+    if text not in set(ActionName):
+        raise RejectedError(f"there is no action {text!r}: {', '.join(ActionName)}")
+    return ActionName(text)
+
+
+def arguments_of(action: ActionName, texts: Sequence[str]) -> dict[str, ArgumentValue]:
+    """Read NAME=VALUE by the types that the catalogue gives the action's arguments.
+
+    Raises:
+        RejectedError: names the argument and what it can be.
+    """
+    return dict(_argument(action, text) for text in texts)
+
+
+def _argument(action: ActionName, text: str) -> tuple[str, ArgumentValue]:
+    name, found, value = text.partition("=")
+    if not found:
+        raise RejectedError(f"not NAME=VALUE: {text!r}")
+    argument = CATALOGUE[action].arguments.get(name)
+    if argument is None:
+        known = ", ".join(CATALOGUE[action].arguments) or "none"
+        raise RejectedError(f"{action} has no argument {name!r}; it has: {known}")
+    if argument.kind is ArgumentKind.TEXT:
+        return name, value
+    if argument.kind is ArgumentKind.BOOLEAN and value.lower() in _TRUTHS:
+        return name, _TRUTHS[value.lower()]
+    try:
+        parsed: object = json.loads(value)
+    except ValueError:
+        parsed = None
+    if isinstance(parsed, bool) or not isinstance(parsed, int | float):
+        raise RejectedError(f"{name} is {argument.kind}, not {value!r}")
+    return name, parsed

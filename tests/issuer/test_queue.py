@@ -1,0 +1,346 @@
+"""Commands down: lent, never given away; and how they ended."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from edgeagent.adapters.cloud.https import HttpsQueue
+from edgeagent.contracts.command import COMMAND_TYPE
+from edgeagent.contracts.door import encode
+from edgeagent.contracts.event import EventType
+from edgeagent.core.envelope import sign
+from edgeagent.issuer.client import IssuerClient, RefusedByQueueError
+from edgeagent.issuer.commands import Issuer
+from edgeagent.issuer.keys import PrivateKey
+from edgeagent.issuer.wire import CommandState
+from edgeagent.ports import Delivery, LinkError, Trouble
+from tests.issuer.building import batch, intent, order, real_clock, receipt_event, stored
+from tests.support.queue_server import KnownHub, QueueServer
+
+SECOND = timedelta(seconds=1)
+LONG = timedelta(minutes=10)
+SHORT = timedelta(milliseconds=100)
+
+
+async def lease(
+    queue: HttpsQueue, *, most: int = 10, wait: timedelta = timedelta(0), hold: timedelta = LONG
+) -> list[Delivery]:
+    return await queue.lease(most=most, wait=wait, hold=hold)
+
+
+@pytest.mark.requirement("Q3", "P1")
+async def test_a_command_goes_down_byte_for_byte_and_is_forgotten_when_it_is_acknowledged(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    sent = order(hub.id)
+
+    states = [(await cloud.send(sent)).state]
+    [lent] = await lease(greeted)
+    states.append((await cloud.status(hub.id, sent.command.id)).state)
+    await greeted.acknowledge([lent.handle])
+    states.append((await cloud.status(hub.id, sent.command.id)).state)
+
+    assert lent.envelope == sent.envelope
+    assert states == [CommandState.QUEUED, CommandState.LEASED, CommandState.TAKEN]
+    assert await lease(greeted) == []
+
+
+@pytest.mark.requirement("Q3")
+async def test_a_lent_command_is_lent_to_nobody_else_until_its_loan_ends(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    await cloud.send(order(hub.id))
+    [first] = await lease(greeted, hold=SHORT)
+
+    [second] = await lease(greeted, wait=20 * SECOND)
+
+    assert second.envelope == first.envelope
+    assert second.handle != first.handle
+    assert await lease(greeted) == []
+
+
+@pytest.mark.requirement("Q3")
+async def test_whoever_holds_an_earlier_loan_can_neither_acknowledge_nor_extend_nor_return_the_next(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    sent = order(hub.id)
+    await cloud.send(sent)
+    [earlier] = await lease(greeted, hold=SHORT)
+    [later] = await lease(greeted, wait=20 * SECOND, hold=LONG)
+
+    await greeted.acknowledge([earlier.handle])
+    await greeted.extend([earlier.handle], hold=SHORT)
+    await greeted.hand_back([earlier.handle])
+
+    assert (await cloud.status(hub.id, sent.command.id)).state is CommandState.LEASED
+    await greeted.acknowledge([later.handle])
+    assert (await cloud.status(hub.id, sent.command.id)).state is CommandState.TAKEN
+
+
+@pytest.mark.requirement("Q3", "W2")
+async def test_another_hub_can_do_nothing_with_a_handle(
+    server: QueueServer, greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    sent = order(hub.id)
+    await cloud.send(sent)
+    [lent] = await lease(greeted)
+    stranger = server.new_hub()
+    other = HttpsQueue(server.settings(stranger.token), stranger.id, real_clock())
+
+    await other.acknowledge([lent.handle])
+    await other.hand_back([lent.handle])
+    nothing = await lease(other)
+    await other.close()
+
+    assert nothing == []
+    assert (await cloud.status(hub.id, sent.command.id)).state is CommandState.LEASED
+
+
+@pytest.mark.requirement("Q3")
+async def test_a_loan_that_is_extended_outlives_its_first_end(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    await cloud.send(order(hub.id))
+    await cloud.send(order(hub.id))
+    [kept, lapsing] = await lease(greeted, hold=2 * SECOND)
+    await greeted.extend([kept.handle], hold=LONG)
+
+    [again] = await lease(greeted, wait=30 * SECOND)
+
+    assert again.envelope == lapsing.envelope
+
+
+@pytest.mark.requirement("Q3")
+async def test_a_command_that_is_handed_back_comes_at_once_and_in_its_old_place(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    first, second = order(hub.id), order(hub.id)
+    await cloud.send(first)
+    await cloud.send(second)
+    [lent] = await lease(greeted, most=1)
+
+    await greeted.hand_back([lent.handle])
+
+    assert [one.envelope for one in await lease(greeted)] == [first.envelope, second.envelope]
+
+
+@pytest.mark.requirement("Q3")
+async def test_acknowledging_twice_is_no_harm(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    sent = order(hub.id)
+    await cloud.send(sent)
+    [lent] = await lease(greeted)
+
+    await greeted.acknowledge([lent.handle])
+    await greeted.acknowledge([lent.handle])
+
+    assert (await cloud.status(hub.id, sent.command.id)).state is CommandState.TAKEN
+
+
+@pytest.mark.requirement("Q9")
+async def test_a_waiting_hub_is_given_a_new_command_at_once(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    sent = order(hub.id)
+    waiting = asyncio.create_task(lease(greeted, wait=60 * SECOND))
+    await _is_waiting(waiting)
+
+    await cloud.send(sent)
+
+    [lent] = await asyncio.wait_for(waiting, 20)
+    assert lent.envelope == sent.envelope
+
+
+@pytest.mark.requirement("H9", "R8")
+async def test_a_newer_wait_takes_the_place_of_an_older_one(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    """The older one's connection may be dead: what it were lent would be lost for a while."""
+    older = asyncio.create_task(lease(greeted, wait=60 * SECOND))
+    await _is_waiting(older)
+    newer = asyncio.create_task(lease(greeted, wait=60 * SECOND))
+
+    with pytest.raises(LinkError) as pushed_out:
+        await older
+    await cloud.send(order(hub.id))
+
+    assert pushed_out.value.trouble is Trouble.BUSY
+    assert pushed_out.value.retry_after
+    assert len(await newer) == 1
+
+
+async def _is_waiting(task: asyncio.Task[list[Delivery]]) -> None:
+    """Give a lease the time to reach the server: it cannot be seen from outside that it has."""
+    await asyncio.wait([task], timeout=0.3)
+
+
+@pytest.mark.requirement("T4", "I1")
+async def test_the_same_command_again_is_the_same_command(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    sent = order(hub.id)
+    await cloud.send(sent)
+    [lent] = await lease(greeted)
+    await greeted.acknowledge([lent.handle])
+
+    again = await cloud.send(sent)
+
+    assert again.state is CommandState.TAKEN
+    assert await lease(greeted) == []
+
+
+@pytest.mark.requirement("T4")
+async def test_another_payload_under_a_known_id_is_a_conflict_and_changes_nothing(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    key = PrivateKey.new()
+    sent = order(hub.id, key=key)
+    await cloud.send(sent)
+    other = sent.command.model_copy(update={"arguments": {"on": False}})
+
+    with pytest.raises(RefusedByQueueError) as refused:
+        await cloud.send_envelope(hub.id, sign(encode(other), COMMAND_TYPE, [key]))
+
+    assert refused.value.reason == "id_conflict"
+    assert [one.envelope for one in await lease(greeted)] == [sent.envelope]
+
+
+@pytest.mark.requirement("T4", "T7")
+async def test_the_same_payload_with_more_signatures_is_delivered_too(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    keys = [PrivateKey.new(), PrivateKey.new()]
+    sent = Issuer(keys[:1], real_clock()).sign(intent(hub.id))
+    approved = sign(encode(sent.command), COMMAND_TYPE, keys)
+    await cloud.send(sent)
+    [first] = await lease(greeted)
+    await greeted.acknowledge([first.handle])
+
+    await cloud.send_envelope(hub.id, approved)
+
+    [second] = await lease(greeted)
+    assert second.envelope == approved
+    assert (await cloud.status(hub.id, sent.command.id)).lent == 2
+
+
+@pytest.mark.requirement("R7")
+async def test_not_more_envelopes_are_kept_than_a_command_may_have_signatures(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    payload = encode(order(hub.id).command)
+
+    for _ in range(10):
+        await cloud.send_envelope(hub.id, sign(payload, COMMAND_TYPE, [PrivateKey.new()]))
+
+    assert len(await lease(greeted, most=64)) == 8
+
+
+@pytest.mark.requirement("A4", "P1")
+async def test_a_receipt_ends_a_command_from_any_state(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    """The acknowledgement may be lost and the receipt not: then the hub has it all the same."""
+    sent = order(hub.id)
+    await cloud.send(sent)
+    await lease(greeted)
+
+    await greeted.upload(batch(hub.id, [receipt_event(2, sent)]))
+
+    status = await cloud.status(hub.id, sent.command.id)
+    assert status.state is CommandState.FINAL
+    assert status.result is not None
+    assert status.result.data["outcome"] == "succeeded"
+    assert await lease(greeted) == []
+    assert (await cloud.send(sent)).state is CommandState.FINAL
+
+
+@pytest.mark.requirement("D2")
+async def test_a_later_runs_receipt_takes_the_place_of_an_earlier_one(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    sent = order(hub.id)
+    await cloud.send(sent)
+
+    await greeted.upload(batch(hub.id, [receipt_event(3, sent, run=2)]))
+    await greeted.upload(batch(hub.id, [receipt_event(2, sent, run=1)]))
+
+    status = await cloud.status(hub.id, sent.command.id)
+    assert status.result is not None
+    assert status.result.data["run"] == 2
+
+
+@pytest.mark.requirement("T9")
+async def test_a_refusal_at_admission_ends_a_command_and_one_of_a_replay_or_forgery_does_not(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    sent = order(hub.id)
+    await cloud.send(sent)
+    about = {"command": sent.command.id, "payload_sha256": sent.sha256}
+    replayed = stored(2, EventType.REFUSED, {**about, "reason": "replayed"})
+    forged = stored(3, EventType.REFUSED, {**about, "payload_sha256": "0" * 64, "reason": "id_conflict"})
+    unreadable = stored(4, EventType.REFUSED, {"reason": "malformed"})
+    refused = stored(5, EventType.REFUSED, {**about, "reason": "device_unknown"})
+
+    await greeted.upload(batch(hub.id, [replayed, forged, unreadable]))
+    before = await cloud.status(hub.id, sent.command.id)
+    await greeted.upload(batch(hub.id, [refused]))
+
+    after = await cloud.status(hub.id, sent.command.id)
+    assert before.state is CommandState.QUEUED
+    assert after.state is CommandState.FINAL
+    assert after.result is not None
+    assert after.result.data["reason"] == "device_unknown"
+
+
+@pytest.mark.requirement("T5")
+async def test_a_command_whose_time_is_over_before_its_hub_came_is_never_delivered(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    sent = Issuer([PrivateKey.new()], real_clock()).sign(intent(hub.id, valid_for=SHORT))
+    await cloud.send(sent)
+
+    async with asyncio.timeout(20):
+        while (await cloud.status(hub.id, sent.command.id, wait=SHORT)).state is not CommandState.EXPIRED:
+            pass
+
+    assert await lease(greeted) == []
+    assert (await cloud.hub(hub.id)).waiting == 0
+
+
+@pytest.mark.requirement("P1")
+async def test_whoever_watches_is_told_when_a_command_moves_on(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    sent = order(hub.id)
+    await cloud.send(sent)
+    moving = asyncio.create_task(
+        cloud.status(hub.id, sent.command.id, wait=60 * SECOND, known=CommandState.QUEUED)
+    )
+    ending = asyncio.create_task(cloud.status(hub.id, sent.command.id, wait=60 * SECOND))
+
+    await lease(greeted)
+    moved = await asyncio.wait_for(moving, 20)
+    await greeted.upload(batch(hub.id, [receipt_event(2, sent)]))
+    ended = await asyncio.wait_for(ending, 20)
+
+    assert (moved.state, ended.state) == (CommandState.LEASED, CommandState.FINAL)
+
+
+@pytest.mark.requirement("V7", "T8")
+async def test_the_gate_refuses_before_anything_is_queued_and_counts_by_origin(
+    queue: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    sent = order(hub.id)
+
+    for _ in range(3):
+        with pytest.raises(RefusedByQueueError, match="wrong_epoch"):
+            await cloud.send(sent)
+
+    assert await lease(queue) == []
+    with pytest.raises(RefusedByQueueError, match="no such command"):
+        await cloud.status(hub.id, sent.command.id)
+    counts = [row for row in await cloud.refusals() if row.sample == sent.command.id]
+    assert sum(row.count for row in counts) == 3
+    assert {(row.origin, row.reason) for row in counts} == {("token:desk", "wrong_epoch")}
