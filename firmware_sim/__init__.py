@@ -1,18 +1,30 @@
 """Simulated appliances: they behave as the real firmware does, and as badly.
 
-Nothing here imports edgeagent, and edgeagent imports nothing from here: both would share a
-misreading. What a family does was read from its maker's documentation and source; where those leave
-something open the module says *assumed*.
+Nothing here imports edgeagent, and edgeagent imports nothing from here: both would share a misreading.
+What a family does was read from its maker's documentation and source; where those leave something open the
+module says *assumed*. Only what is told over MQTT is simulated, and no firmware update yet.
+
+From the ground up:
 
     fields           strict reading of files and control lines
+    firmware         what a family's firmware is given and what it gives
+    part, walk       things that can be set, things that can be measured
+    shelly, tasmota  the families
+    specification    which appliances there are
     journal          what was heard and done, as JSON lines for an outside verdict
     faults           what may go wrong, as data; ``injector`` decides when, by seed
     link             one MQTT connection, from plug in to plug out
-    firmware         what a family's firmware is given and gives; ``walk`` its sensors
-    shelly, tasmota  the families
-    appliance        firmware, link, faults and journal in one case
-    specification    which appliances there are
+    board            between a firmware and the world: timers, journal, faults
+    appliance        all of it in one case
     fleet, burst     many of them; load
     control          what may be asked of a running fleet, line by line
     command_line     ``python -m firmware_sim --help``
+
+In a test, on the event loop:
+
+    world = World(broker=Broker("127.0.0.1", 1883), journal=Journal())
+    lamp = TasmotaSpecification(model=TasmotaModel.LIGHT, mac="02A1B2C3D4E5")
+    async with Appliance(lamp, world) as device:
+        device.set_faults([Fault(kind=Kind.DROP, nth=1)])
+        ...
 """

@@ -84,7 +84,8 @@ class _Progress:
     untold: list[int] = field(default_factory=list)
     acknowledged: int = 0
     lost: int = 0
-    last: float = 0.0
+    last_acknowledged: float = 0.0
+    last_moved: float = 0.0
     room: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -99,16 +100,16 @@ async def burst(appliances: Iterable[Appliance], journal: Journal, wanted: Burst
         raise InputError("no appliance has a meter that could count")
     loop = asyncio.get_running_loop()
     progress = _Progress()
-    begun = progress.last = loop.time()
+    begun = progress.last_acknowledged = progress.last_moved = loop.time()
     async with asyncio.TaskGroup() as group:
         telling = group.create_task(_keep_telling(progress, journal))
         sent = await _send_all(metered, wanted, progress)
-        while progress.pending and loop.time() - progress.last < wanted.patience.total_seconds():
+        while progress.pending and not _stuck(wanted, progress):
             await _room(progress)
         telling.cancel()
     _give_up(progress, list(progress.pending), journal)
     _tell(progress, journal)
-    return Tally(sent, progress.acknowledged, progress.lost, round(progress.last - begun, 3))
+    return Tally(sent, progress.acknowledged, progress.lost, round(progress.last_acknowledged - begun, 3))
 
 
 async def _send_all(metered: Sequence[Appliance], wanted: Burst, progress: _Progress) -> int:
@@ -119,9 +120,9 @@ async def _send_all(metered: Sequence[Appliance], wanted: Burst, progress: _Prog
             await asyncio.sleep(ahead)
         elif done % _AT_ONCE == 0:
             await asyncio.sleep(0)
-        while len(progress.pending) >= wanted.window:
+        while len(progress.pending) >= wanted.window and not _stuck(wanted, progress):
             await _room(progress)
-        if not await _send(metered, wanted, progress, done):
+        if len(progress.pending) >= wanted.window or not await _send(metered, wanted, progress, done):
             return done
     return wanted.count
 
@@ -136,6 +137,7 @@ async def _send(metered: Sequence[Appliance], wanted: Burst, progress: _Progress
             message = appliance.counted(number)
             if message is not None and appliance.publish(message, partial(_acknowledged, progress, number)):
                 progress.pending[number] = (appliance, appliance.life)
+                progress.last_moved = loop.time()
                 return True
         if loop.time() > until:
             return False
@@ -146,8 +148,13 @@ def _acknowledged(progress: _Progress, number: int) -> None:
     if progress.pending.pop(number, None) is not None:
         progress.acknowledged += 1
         progress.untold.append(number)
-        progress.last = asyncio.get_running_loop().time()
+        progress.last_acknowledged = progress.last_moved = asyncio.get_running_loop().time()
         progress.room.set()
+
+
+def _stuck(wanted: Burst, progress: _Progress) -> bool:
+    """Whether nothing has gone out or come back for too long."""
+    return asyncio.get_running_loop().time() - progress.last_moved > wanted.patience.total_seconds()
 
 
 async def _room(progress: _Progress) -> None:

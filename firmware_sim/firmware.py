@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from firmware_sim.fields import Json
+from firmware_sim.fields import InputError, Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +138,9 @@ class Timing:
         boot: away while booting. 4 to 15 s.
         reconnect: away after a lost connection. Tasmota 10 s and growing, Shelly 1 to 60 s.
         travel: a cover's way from closed to open. 20 to 40 s.
+
+    Raises:
+        InputError: no time at all between two telemetry messages, or for a cover's way.
     """
 
     period: timedelta = timedelta(seconds=1)
@@ -146,6 +149,11 @@ class Timing:
     boot: timedelta = timedelta(milliseconds=300)
     reconnect: timedelta = timedelta(milliseconds=300)
     travel: timedelta = timedelta(seconds=1)
+
+    def __post_init__(self) -> None:
+        """Refuse what would never let go of the processor."""
+        if self.period <= timedelta(0) or self.travel <= timedelta(0):
+            raise InputError("the period and the travel of covers take some time")
 
 
 class Firmware(Protocol):

@@ -14,7 +14,7 @@ from typing import Final
 
 from paho.mqtt.client import topic_matches_sub
 
-from firmware_sim.faults import Fault, Kind, Moment, Way
+from firmware_sim.faults import Fault, Kind, Way
 
 # How long a message waits to be overtaken when the fault does not say.
 _OVERTAKING: Final = timedelta(seconds=1)
@@ -43,11 +43,6 @@ class Outcome:
     spliced: float | None = None
     honest: bool = True
     fall: Fault | None = None
-
-    @property
-    def acted_upon(self) -> bool:
-        """Whether a command gets through and no fall comes before it is carried out."""
-        return not self.lost and (self.fall is None or self.fall.moment is not Moment.BEFORE)
 
 
 class FaultInjector:

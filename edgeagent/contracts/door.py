@@ -50,7 +50,8 @@ V = TypeVar("V")
 class Contract(BaseModel):
     """A value that crosses a boundary: strict, frozen, without unknown fields (SPEC V1)."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+    # Built at first use: the agent never needs half of its contracts, and each costs memory.
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
 
 
 def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:

@@ -177,8 +177,8 @@ class Shelly:
         mine = [key for key, part in self._components.items() if part.namespace == namespace]
         if not mine:
             raise no_handler(asked.method)
-        wanted = f"{namespace}:{asked.params.component()}"
-        # The component of another number refuses it in the firmware's words.
+        wanted = f"{namespace}:{asked.params.named()}"
+        # For a number that there is not, the first one finds the words: no such method, no such number.
         key = wanted if wanted in self._components else mine[0]
         result = self._components[key].call(verb, asked)
         told.append(key)

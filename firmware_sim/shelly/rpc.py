@@ -80,6 +80,10 @@ class Parameters:
             raise invalid_argument("Argument 'id' should be number!")
         return value
 
+    def named(self) -> Json:
+        """``id`` as it was given, whatever it is."""
+        return self._given.get("id")
+
     def flag(self, name: str) -> bool | None:
         """A truth value; None when it is not given. 1 and "true" are none."""
         value = self._given.get(name)

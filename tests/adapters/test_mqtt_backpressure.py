@@ -120,6 +120,27 @@ async def test_a_store_that_does_not_follow_for_half_a_keepalive_costs_the_conne
     assert bus.state(Session.TELEMETRY).attempts == 0
 
 
+async def sends_crumbs(peer: Peer) -> None:
+    """Send thousands of messages so small that one read takes them all, and then nothing."""
+    await peer.greets()
+    await peer.grants(await peer.answers(until=SUBSCRIBE))
+    await peer.sends(b"".join(publish("t", b"%d" % n, n) for n in range(1, MANY + 1)))
+    await peer.answers()
+
+
+async def test_what_was_read_and_not_handled_when_the_reader_paused_is_handled_afterwards() -> None:
+    """No readable event tells of it: the socket is empty."""
+    async with ScriptedBroker(sends_crumbs) as broker:
+        bus = make_bus(broker.port, queue_messages=50)
+        await bus.subscribe(WANTED[1:])
+        async with running(bus):
+            ear = Ear(bus)
+
+            await ear.until(lambda: len(ear.messages) == MANY)
+
+    assert [int(message.payload) for message in ear.messages] == list(range(1, MANY + 1))
+
+
 @pytest.mark.slow
 async def test_once_there_was_room_again_in_time_the_connection_stays() -> None:
     async with ScriptedBroker(floods) as broker:

@@ -180,6 +180,7 @@ def test_a_journal_that_cannot_be_written_ends_it(broker: Mosquitto) -> None:
         pytest.param(["--broker", "localhost"], "HOST:PORT", id="no port"),
         pytest.param(["--broker", "localhost:99999"], "HOST:PORT", id="no such port"),
         pytest.param(["--broker", "a:1", "--period", "soon"], "no duration", id="period"),
+        pytest.param(["--broker", "a:1", "--period", "0s"], "take some time", id="no period"),
         pytest.param(["--broker", "a:1", "--appliances", "0"], "are possible", id="none"),
         pytest.param(["--broker", "a:1", "--appliances", "-1"], "are possible", id="too many"),
         pytest.param(["--broker", "a:1", "--faults", "/nowhere"], "No such file", id="no such file"),

@@ -132,6 +132,7 @@ async def test_whole_statuses_are_published_only_when_the_owner_has_asked_for_th
             "Switch.Set", {"id": 5, "on": True}, -105, "Argument 'id', value 5 not found!", id="no such"
         ),
         pytest.param("Light.Set", {"id": 0, "on": True}, 404, "No handler for Light.Set", id="no component"),
+        pytest.param("Switch.Dance", {}, 404, "No handler for Switch.Dance", id="no method of a component"),
         pytest.param("Shelly.Dance", {}, 404, "No handler for Shelly.Dance", id="no method"),
     ],
 )

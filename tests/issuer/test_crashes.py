@@ -148,10 +148,12 @@ async def test_a_full_disk_takes_nothing_says_so_and_heals_by_itself(server: Que
 async def test_a_stopped_server_ends_in_order_and_sends_waiting_hubs_home(server: QueueServer) -> None:
     hub = server.new_hub()
     async with ends(server, hub) as (queue, _):
-        waiting = asyncio.create_task(queue.lease(most=1, wait=60 * SECOND, hold=SECOND))
-        await asyncio.wait([waiting], timeout=0.3)
+        both = [asyncio.create_task(queue.lease(most=1, wait=60 * SECOND, hold=SECOND)) for _ in range(2)]
+        # One of them has pushed the other out, and so is known to wait.
+        pushed_out, waiting = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
 
         status = await asyncio.to_thread(server.stop)
 
+        assert isinstance(pushed_out.pop().exception(), LinkError)
         assert status == 0
-        assert await waiting == []
+        assert await waiting.pop() == []

@@ -28,6 +28,8 @@ UNSUBSCRIBE: Final = 10
 PINGREQ: Final = 12
 DISCONNECT: Final = 14
 
+_STINGY: Final = 256
+_GENEROUS: Final = 64 * 1024
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
 
 
@@ -188,21 +190,30 @@ Script = Callable[[Peer], Awaitable[object]]
 class ScriptedBroker:
     """A listener that follows scripts.
 
+    Args:
+        scripts: what it does with the first connection, the second ...
+        stingy: whether it takes next to nothing off the network before a script reads it.
+
     Attributes:
         peers: the connections so far.
     """
 
     host: Final = "127.0.0.1"
 
-    def __init__(self, *scripts: Script) -> None:
+    def __init__(self, *scripts: Script, stingy: bool = False) -> None:
         self._scripts = scripts
+        self._stingy = stingy
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.port = 0
         self.peers: list[Peer] = []
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, self.host, 0)
+        listener = socket.create_server((self.host, 0))
+        if self._stingy:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        limit = _STINGY if self._stingy else _GENEROUS
+        self._server = await asyncio.start_server(self._serve, sock=listener, limit=limit)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 

@@ -53,7 +53,8 @@ def of_exception(why: Exception) -> LinkError:
         return LinkError(Trouble.TLS, f"certificate refused: {_certificate_words(why)}")
     if isinstance(why, aiohttp.ClientHttpProxyError) and why.status == _PROXY_LOGIN:
         return LinkError(Trouble.LOGIN, "the proxy wants another login")
-    # With TLS 1.3 the far side refuses our certificate only after the handshake.
+    # With TLS 1.3 the far side refuses our certificate only after the handshake; some reset the
+    # connection before its reason is read, and then it looks unreachable.
     root = why.__cause__ if isinstance(why.__cause__, ssl.SSLError) else why
     for kind, trouble, words in _OF_EXCEPTION:
         if isinstance(root, kind):

@@ -68,7 +68,7 @@ class Drive:
         if self._paused and not self._stopped:
             self._paused = False
             self._loop.add_reader(self._descriptor, self._readable)
-            self._read_again()  # what was read before the pause and is still in memory
+            pass  # what was read before the pause and is still in memory
 
     def flush(self) -> None:
         """Send what is queued, as far as the socket takes it."""

@@ -191,7 +191,7 @@ class Life:
         self.ended.set_result(why)
         if self._drive is not None:
             # A command that has not left the hub yet must not arrive after its sender gave it up.
-            self._drive.stop(abort=False)
+            self._drive.stop(abort=bool(self._publishing))
         if not self._greeting.done():
             self._greeting.set_exception(why)
         self._answers.end(why)

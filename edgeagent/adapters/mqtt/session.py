@@ -239,13 +239,14 @@ class BrokerSession:
         self._received.inc(len(messages))
         arrivals = self._arrivals
         arrivals.add(messages)
-        if arrivals.overrun or (arrivals.full and self._standing and self._session is Session.CONTROL):
-            why = "overrun: more came than the broker was asked for"
-            self._end(LinkError(Trouble.BUSY, why), on_purpose=False)
-        elif arrivals.full and self._standing:
-            self._pause()
         if self._standing:
             self._stirred()
+            if arrivals.full and self._session is Session.TELEMETRY:
+                self._pause()
+                return
+        if arrivals.full if self._standing else arrivals.overrun:
+            why = "overrun: more came than the broker was asked for"
+            self._end(LinkError(Trouble.BUSY, why), on_purpose=False)
 
     def _pause(self) -> None:
         """Read no more until the queue is low, for half a keepalive."""

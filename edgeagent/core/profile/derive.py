@@ -39,7 +39,7 @@ def derive(rule: str | Derived, document: ReadingValue, captures: Mapping[str, s
         return _numbered(raw, rule.numbered)
     if rule.among is not None:
         return any(same(raw, each) for each in rule.among)
-    return _text(rule, _scalar(raw), document, captures)
+    return _text(rule, _word(raw), document, captures)
 
 
 def _take(text: str, document: ReadingValue, captures: Mapping[str, str]) -> ReadingValue:
@@ -60,13 +60,17 @@ def _scalar(raw: ReadingValue) -> str | int | float | bool | None:
     raise MalformedError("not a single value")
 
 
-def _text(
-    rule: Derived, value: str | float | None, document: ReadingValue, captures: Mapping[str, str]
-) -> str:
-    text = str(value)
+def _word(raw: ReadingValue) -> str:
+    value = _scalar(raw)
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise MalformedError("not a text")
+    return str(value)
+
+
+def _text(rule: Derived, text: str, document: ReadingValue, captures: Mapping[str, str]) -> str:
     for token, by in rule.replace.items():
         if token in text:
-            text = text.replace(token, str(_scalar(_take(by, document, captures))))
+            text = text.replace(token, _word(_take(by, document, captures)))
             if len(text) > _MOST_CHARACTERS:
                 raise MalformedError("too long a text")
     if rule.last is not None:

@@ -21,10 +21,38 @@ DEVICES = [
     made(family("one-topic"), base="tv"),
 ]
 TOPICS = [(device, str(each.filter)) for device in DEVICES for each in device.subscriptions]
-KEYS = (
-    "POWER POWER1 Dimmer Color CT ENERGY Power Temperature TempUnit StatusSTS StatusSNS Wifi Signal params result "
-    "switch:0 light:0 cover:0 src id method events component event output state current_pos volume update x"
-).split()
+KEYS = [
+    "POWER",
+    "POWER1",
+    "Dimmer",
+    "Color",
+    "CT",
+    "ENERGY",
+    "Power",
+    "Temperature",
+    "TempUnit",
+    "StatusSTS",
+    "StatusSNS",
+    "Wifi",
+    "Signal",
+    "params",
+    "result",
+    "switch:0",
+    "light:0",
+    "cover:0",
+    "src",
+    "id",
+    "method",
+    "events",
+    "component",
+    "event",
+    "output",
+    "state",
+    "current_pos",
+    "volume",
+    "update",
+    "x",
+]
 json_documents = st.recursive(
     st.none()
     | st.booleans()
