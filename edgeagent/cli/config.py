@@ -14,6 +14,7 @@ def add_to(nouns: Nouns) -> None:
     config = nouns.add_parser("config", help="the configuration")
     verbs = config.add_subparsers(required=True, metavar="VERB")
     verbs.add_parser("check", help="find every mistake, with its line").set_defaults(handler=_check)
+    verbs.add_parser("keys", help="every key with its default and meaning").set_defaults(handler=_keys)
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -26,6 +27,13 @@ def _check(arguments: argparse.Namespace) -> int:
     elif not problems:
         print(f"{arguments.config} is in order")
     return 78 if problems else 0
+
+
+def _keys(_arguments: argparse.Namespace) -> int:
+    print("| key | default | meaning |\n|---|---|---|")
+    for name, default, meaning in configuration.all_keys():
+        print(f"| `{name}` | {default} | {meaning} |")
+    return 0
 
 
 def _secrets(config: Config, arguments: argparse.Namespace) -> list[str]:

@@ -54,6 +54,9 @@ def _add_keys(verbs: Nouns) -> None:
     new.add_argument("file", type=Path, metavar="FILE")
     new.add_argument("--passphrase-file", type=Path, help="encrypt it with the text in this file")
     new.set_defaults(handler=_new_key)
+    show = keys.add_parser("show", help="the id and public half of a key; for [policy] signer")
+    show.add_argument("file", type=Path, metavar="FILE.pub")
+    show.set_defaults(handler=_show_key)
     tokens = verbs.add_parser("token", help="logins to the queue").add_subparsers(
         required=True, metavar="VERB"
     )
@@ -139,6 +142,15 @@ def _new_key(arguments: argparse.Namespace) -> int:
     public = arguments.file.with_name(arguments.file.name + ".pub")
     save_public_key(key.public, public)
     print(f"key     {key.id}\npublic  {key.public.hex()}\nfiles   {arguments.file} {public}")
+    return 0
+
+
+def _show_key(arguments: argparse.Namespace) -> int:
+    from edgeagent.contracts.policy import id_of_key
+    from edgeagent.issuer.keys import load_public_key
+
+    public = load_public_key(arguments.file)
+    print(f"key     {id_of_key(public)}\npublic  {public.hex()}")
     return 0
 
 

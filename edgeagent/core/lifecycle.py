@@ -6,8 +6,11 @@
      │      │ ^        ^
      │      v │        │
      │    running ─────┘──> succeeded, failed, unknown, rolled_back, rollback_failed
-     │         └── and, while nothing was sent: expired, refused
+     │         └──> expired, refused
      └──> refused
+
+Superseded, cancelled, expired and refused say that nothing was done: once a step was sent, as of a
+command that waits for its next try, none of them may follow.
 
 The database repeats this table as CHECK and as ``WHERE state = ...``; ``tests/store/test_inbox.py`` and
 ``tests/core/test_lifecycle.py`` walk all pairs.
@@ -78,7 +81,7 @@ NEXT: Final[Mapping[State, frozenset[State]]] = MappingProxyType(
 )
 """Which states may follow which."""
 
-_ONLY_UNSENT: Final = frozenset({State.EXPIRED, State.REFUSED})
+_ONLY_UNSENT: Final = frozenset({State.SUPERSEDED, State.CANCELLED, State.EXPIRED, State.REFUSED})
 
 
 def check_move(current: State, target: State, *, sent: bool) -> None:
@@ -92,7 +95,7 @@ def check_move(current: State, target: State, *, sent: bool) -> None:
     Raises:
         IllegalTransitionError: ``target`` may not follow ``current``.
     """
-    if target not in NEXT[current] or (current is State.RUNNING and sent and target in _ONLY_UNSENT):
+    if target not in NEXT[current] or (sent and target in _ONLY_UNSENT):
         raise IllegalTransitionError(f"{current} may not become {target}{' once sent' if sent else ''}")
 
 

@@ -17,8 +17,8 @@ from typing import Final, assert_never
 from pydantic import JsonValue
 
 from edgeagent.clock import EPOCH
-from edgeagent.contracts.actions import slot_of
-from edgeagent.contracts.command import Command
+from edgeagent.contracts.actions import ActionName, slot_of
+from edgeagent.contracts.command import COMMAND_BYTES, Command
 from edgeagent.contracts.event import EventType, Stream, data_text
 from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
@@ -42,7 +42,7 @@ from edgeagent.core.gate import (
 from edgeagent.core.lifecycle import State
 from edgeagent.core.operation import operation_key
 from edgeagent.core.work import Ending
-from edgeagent.errors import BrokenInvariantError, RejectedError
+from edgeagent.errors import BrokenInvariantError, MalformedError, RejectedError
 from edgeagent.flows.bells import Bell
 from edgeagent.flows.settling import Ended, Settling
 from edgeagent.flows.worlds import Worlds
@@ -57,7 +57,6 @@ from edgeagent.store.outbox import NewEvent
 log = logging.getLogger(__name__)
 
 _MICROSECOND: Final = timedelta(microseconds=1)
-_CONFLICTS: Final = frozenset({Reason.ID_CONFLICT, Reason.SEQUENCE_CONFLICT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,6 @@ class Admission:
         self._settling = settling
         self._around = worlds.around
         self._lanes = lanes
-        self._stored: list[Bell] = []
 
     async def admit(self, arrivals: Sequence[Arrival]) -> list[Admitted]:
         """Judge and store commands, all in one commit.
@@ -111,20 +109,22 @@ class Admission:
             StorageError: nothing of it is.
         """
         keys = self._worlds.keys()
+        unverified: Counter[tuple[Reason, str]] = Counter()
         works: list[Admitted | Callable[[Transaction], Admitted]] = []
         for arrival in arrivals:
             try:
                 asked = opened(arrival.envelope, keys)
             except RefusedEnvelopeError as why:
-                reason = Reason.NO_POLICY if self._worlds.trust.policy is None else why.reason
-                works.append(Admitted(None, Refuse(reason, str(why))))
+                refusal = self._unread(arrival, why)
+                unverified[refusal.reason, arrival.actor or "unknown"] += 1
+                works.append(Admitted(None, refusal))
                 continue
             world = self._worlds.around_device(asked.command.device, arrival.local)
             works.append(partial(self._take, arrival, asked, world))
 
         def take(tx: Transaction) -> list[Admitted]:
             done = [work if isinstance(work, Admitted) else work(tx) for work in works]
-            self._count_unverified(tx, done)
+            self._count_unverified(tx, unverified)
             return done
 
         admitted = await self._store.write(take)
@@ -134,8 +134,14 @@ class Admission:
             self._tell(each)
         return admitted
 
+    def longest_validity(self, action: ActionName) -> timedelta | None:
+        """How long a command of an action may be valid by the policy in force; None where it has no rule."""
+        policy = self._worlds.trust.policy
+        rule = None if policy is None else policy.actions.get(action)
+        return None if rule is None else rule.longest_validity
+
     async def judge_held(self) -> None:
-        """Judge what is held again: the time or the policy has become surer.
+        """Judge what is held again: the time or the policy has become surer, or its time has come.
 
         Raises:
             StorageError: nothing has changed.
@@ -147,16 +153,23 @@ class Admission:
                 asked = opened(row.envelope, keys)
             except RefusedEnvelopeError as why:
                 refusal = Refuse(why.reason, str(why))
-                await self._store.write(partial(self._refuse_held, row.run, refusal))
-                continue
-            world = self._worlds.around_device(row.device, row.local)
-            verdict = await self._store.write(partial(self._judge_held, row.run, asked, world))
-            self._tell(Admitted(row.command, verdict))
+                judge_it: Callable[[Transaction], Verdict | None]
+                judge_it = partial(self._refuse_held, row.run, refusal)
+            else:
+                world = self._worlds.around_device(row.device, row.local)
+                judge_it = partial(self._judge_held, row.run, asked, world)
+            verdict = await self._store.write(judge_it)
+            if verdict is not None:
+                self._around.outbox.stored({Stream.RECORD}, 1)
+                self._tell(Admitted(row.command, verdict))
 
     def _take(self, arrival: Arrival, asked: Opened, world: World, tx: Transaction) -> Admitted:
         issuer, world = self._worlds.remembered(tx, asked, world)
         verdict = judge(asked, world, Moment.ADMIT)
         command = asked.command
+        if isinstance(verdict, Refuse) and _came_before(asked, world):
+            # One for another hub is refused before its identity is looked at; it is the same all the same.
+            verdict = Duplicate()
         match verdict:
             case Duplicate():
                 receipts.tell_again(tx, command.id)
@@ -165,9 +178,15 @@ class Admission:
                 try:
                     inbox.add_signatures(tx, command.id, _together(tx, arrival, asked))
                 except RejectedError as why:
+                    new = self._new(arrival, asked, issuer, Tier.LOW)
+                    self._refuse_beside(tx, new, Reason.MALFORMED, str(why))
                     return Admitted(command.id, Refuse(Reason.MALFORMED, str(why)))
             case Refuse(reason, detail, answer):
-                self._refuse(tx, self._new(arrival, asked, issuer, Tier.LOW), reason, detail)
+                new = self._new(arrival, asked, issuer, Tier.LOW)
+                if world.known is None and world.sequence_of is None:
+                    self._refuse(tx, new, reason, detail)
+                else:
+                    self._refuse_beside(tx, new, reason, detail)
                 if answer is not None:
                     receipts.tell_again(tx, answer)
             case Hold(reason, issuer, rule):
@@ -226,21 +245,7 @@ class Admission:
             self._settling.settle(tx, row, Ended(ending=ending))
 
     def _refuse(self, tx: Transaction, new: NewCommand, reason: Reason, detail: str) -> None:
-        """Put a refusal on record. One that would take another's id or sequence is told without a row."""
-        if reason in _CONFLICTS:
-            data = data_text(
-                {"command": new.command, "reason": reason, "detail": detail, "issuer": new.issuer}
-            )
-            event = NewEvent(Stream.RECORD, EventType.REFUSED, new.device, self._around.event_time(), data)
-            outbox.append(tx, [event], incarnation=self._around.origin.incarnation)
-            act = Act(
-                kind=AuditKind.COMMAND_REFUSED,
-                subject=new.command,
-                actor=new.actor,
-                detail={"device": new.device, "reason": reason, "detail": detail, "sha256": new.sha256},
-            )
-            audit.append(tx, [act], self._around.stamp())
-            return
+        """Put a refusal on record."""
         run = inbox.insert(tx, new, State.REFUSED, reason)
         row = inbox.by_run(tx, run)
         if row is None:
@@ -248,46 +253,67 @@ class Admission:
         ending = Ending(outcome=Outcome.REFUSED, reason=reason, detail=detail)
         self._settling.record(tx, row, Ended(ending=ending))
 
-    def _judge_held(self, run: int, asked: Opened, world: World, tx: Transaction) -> Verdict:
+    def _refuse_beside(self, tx: Transaction, new: NewCommand, reason: Reason, detail: str) -> None:
+        """Put a refusal on record without a row: the id or the sequence is that of another."""
+        data = data_text({"command": new.command, "reason": reason, "detail": detail, "issuer": new.issuer})
+        event = NewEvent(Stream.RECORD, EventType.REFUSED, new.device, self._around.event_time(), data)
+        outbox.append(tx, [event], incarnation=self._around.origin.incarnation)
+        act = Act(
+            kind=AuditKind.COMMAND_REFUSED,
+            subject=new.command,
+            actor=new.actor,
+            detail={"device": new.device, "reason": reason, "detail": detail, "sha256": new.sha256},
+        )
+        audit.append(tx, [act], self._around.stamp())
+
+    def _judge_held(self, run: int, asked: Opened, world: World, tx: Transaction) -> Verdict | None:
+        """Judge a held command; None if it goes on being held, or is not any more."""
         row = _held(tx, run)
         _, world = self._worlds.remembered(tx, asked, world)
         verdict = judge(asked, world, Moment.REPLAY)
         if row is None or isinstance(verdict, Hold | Duplicate | AddSignatures):
-            return verdict
+            return None
         if isinstance(verdict, Refuse):
-            self._end_held(tx, row, verdict)
-            return verdict
+            return self._end_held(tx, row, verdict)
         if not operations.begin(tx, row.operation, row.command, row.run):
             raise BrokenInvariantError(f"the operation of {row.command} is another's")
         inbox.move(tx, row, Moved(State.QUEUED))
+        self._supersede_earlier(tx, row)
         self._audit(tx, AuditKind.COMMAND_ACCEPTED, asked.command, row.actor, {"run": run, "held": True})
         return verdict
 
-    def _refuse_held(self, run: int, verdict: Refuse, tx: Transaction) -> None:
+    def _refuse_held(self, run: int, verdict: Refuse, tx: Transaction) -> Verdict | None:
         row = _held(tx, run)
-        if row is not None:
-            self._end_held(tx, row, verdict)
+        return None if row is None else self._end_held(tx, row, verdict)
 
-    def _end_held(self, tx: Transaction, row: Row, verdict: Refuse) -> None:
-        outcome = Outcome.EXPIRED if verdict.reason is Reason.EXPIRED else Outcome.REFUSED
-        if verdict.reason is Reason.SUPERSEDED:
-            outcome = Outcome.SUPERSEDED
+    def _end_held(self, tx: Transaction, row: Row, verdict: Refuse) -> Refuse:
+        outcome = {Reason.EXPIRED: Outcome.EXPIRED, Reason.SUPERSEDED: Outcome.SUPERSEDED}.get(
+            verdict.reason, Outcome.REFUSED
+        )
         ending = Ending(outcome=outcome, reason=verdict.reason, detail=verdict.detail)
         self._settling.settle(tx, row, Ended(ending=ending))
+        if verdict.answer is not None:
+            receipts.tell_again(tx, verdict.answer)
+        return verdict
 
-    def _count_unverified(self, tx: Transaction, done: Sequence[Admitted]) -> None:
-        """One audit row for each reason, however many came together."""
-        reasons = Counter(
-            each.verdict.reason for each in done if each.command is None and isinstance(each.verdict, Refuse)
-        )
+    def _unread(self, arrival: Arrival, why: RefusedEnvelopeError) -> Refuse:
+        """What is said of an envelope that proves nothing."""
+        if self._worlds.trust.policy is None:
+            return Refuse(Reason.NO_POLICY, str(why))
+        if arrival.local is not None and why.reason is Reason.BAD_SIGNATURE:
+            return Refuse(Reason.NOT_ALLOWED, "the policy gives this hub's own key no role")
+        return Refuse(why.reason, str(why))
+
+    def _count_unverified(self, tx: Transaction, counts: Mapping[tuple[Reason, str], int]) -> None:
+        """One audit row for each reason and actor, however many came together."""
         acts = [
             Act(
                 kind=AuditKind.COMMANDS_UNVERIFIED,
                 subject="commands",
-                actor="unknown",
+                actor=actor,
                 detail={"reason": reason, "count": count},
             )
-            for reason, count in reasons.items()
+            for (reason, actor), count in counts.items()
         ]
         if acts:
             audit.append(tx, acts, self._around.stamp())
@@ -311,16 +337,23 @@ class Admission:
         match admitted.verdict:
             case Accept(_, rule):
                 self._lanes[rule.tier].ring()
+            case Hold():
+                # It is to end when its time is over, or to go on when its time has come.
+                self._settling.bell.ring()
             case Refuse(reason, detail):
                 metrics.commands_refused.labels(reason).inc()
                 log.warning(
                     "command refused", extra={"command": admitted.command, "reason": reason, "why": detail}
                 )
                 return
-            case Duplicate() | AddSignatures() | Hold():
+            case Duplicate() | AddSignatures():
                 pass
         metrics.commands_admitted.labels(word).inc()
         log.info("command came", extra={"command": admitted.command, "verdict": word})
+
+
+def _came_before(asked: Opened, world: World) -> bool:
+    return world.known is not None and world.known.sha256 == asked.verified.sha256
 
 
 def _held(tx: Transaction, run: int) -> Row | None:
@@ -334,4 +367,10 @@ def _together(tx: Transaction, arrival: Arrival, asked: Opened) -> tuple[bytes, 
     if row is None:
         raise BrokenInvariantError(f"{asked.command.id} is gone")
     signers = tuple(dict.fromkeys((*row.signers, *asked.verified.signers)))
-    return merged(row.envelope, arrival.envelope), signers
+    envelope = merged(row.envelope, arrival.envelope)
+    if len(envelope) > COMMAND_BYTES:
+        # Stored, it could not be opened again.
+        raise MalformedError(
+            f"{len(envelope)} bytes with all signatures, of which {COMMAND_BYTES} are allowed"
+        )
+    return envelope, signers

@@ -62,7 +62,7 @@ class NothingDue:
     """There is nothing to do for this lane.
 
     Attributes:
-        next: when a waiting command is due, in milliseconds of boot time; None when none is.
+        next: when there may be something, in milliseconds of boot time; None until somebody rings.
     """
 
     next: int | None
@@ -76,7 +76,7 @@ def claim(wanted: Wanted, tx: Transaction) -> Found | NothingDue:
     found = None
     if inbox.running(tx, wanted.lane) < wanted.most:
         found = inbox.oldest_due(tx, wanted.lane, wanted.now)
-    answer: Found | NothingDue = NothingDue(inbox.next_due(tx, wanted.lane, wanted.now.boot))
+    answer: Found | NothingDue = NothingDue(inbox.next_due(tx, wanted.lane, wanted.now))
     if found is not None:
         inbox.move(tx, found, Moved(State.RUNNING))
         fence = locks.take(

@@ -289,7 +289,8 @@ class Desk:
             raise RejectedError("the device cannot do this any more")
         if step is StepName.ACT:
             return plan.steps[0]
-        reading = None if plan.wish is None else plan.wish.reading
+        looked_at = plan.requires[:1] if plan.wish is None else (plan.wish,)
+        reading = looked_at[0].reading if looked_at else None
         planned = (
             None if reading is None else device.compiled.read_back(reading, number=randbits(_NUMBER_BITS))
         )

@@ -103,6 +103,9 @@ class Dispatch:
     async def _read_first(self, claim: Claim) -> Next:
         """Read the device, and act unless it is already so or the gate sees something else now."""
         self._metrics.shadow_answers.labels("miss").inc()
+        unasked = await self._learn(claim)
+        if unasked is not None:
+            return unasked
         seen = await self._read_back(claim)
         if isinstance(seen, Confirmed):
             return _succeeded(seen, Reason.ALREADY_SO)
@@ -186,6 +189,24 @@ class Dispatch:
                 return Ending(outcome=Outcome.FAILED, reason=Reason.OTHER_VALUE, detail=f"it shows {value}")
             case None:
                 return Ending(outcome=Outcome.UNKNOWN, reason=Reason.NO_CONFIRMATION)
+
+    async def _learn(self, claim: Claim) -> Later | None:
+        """Ask the device for what an action has to know and that no effect of it shows.
+
+        Returns:
+            What follows if it could not be asked: sent all the same, its outcome could not be told.
+        """
+        plan = claim.plan
+        if plan is None or plan.wish is not None or not plan.requires:
+            return None
+        try:
+            await self._desk.publish(claim, StepName.READ_BACK)
+        except LinkError as why:
+            return Later(reason=Reason.BROKER_AWAY, after=self._wait(claim, failures=1), error=str(why))
+        except RejectedError:
+            return None
+        await self._await(claim, Level.ACCEPTED)
+        return None
 
     async def _read_back(self, claim: Claim) -> Confirmed | Contradicted | None:
         """Ask the device for the reading that shows the effect; None when nothing tells."""

@@ -109,6 +109,9 @@ class Ingest:
         self._new_sessions: set[Session] = set()
         # Devices of which a value waits for its minimum interval.
         self._withholding: set[DeviceId] = set()
+        self._standing: set[Session] = set()
+        # Nanoseconds of boot time since when both connections stand; None while one does not.
+        self._listening_since: int | None = None
         self.store_trouble = ""
 
     @property
@@ -119,6 +122,7 @@ class Ingest:
     async def run(self) -> None:
         """Take in what comes; ends only by cancellation."""
         await self._load_marks()
+        self._recall_withheld()
         while True:
             self._turn = Turn()
             await self._gather()
@@ -161,10 +165,16 @@ class Ingest:
                 self._link_changed(item)
 
     def _link_changed(self, change: LinkUp | LinkDown) -> None:
-        if isinstance(change, LinkUp) and not change.session_present:
-            self._redeliveries[change.session].forget_all()
-            self._new_sessions.add(change.session)
-            self._turn.urgent = True
+        self._standing.discard(change.session)
+        if isinstance(change, LinkUp):
+            self._standing.add(change.session)
+            if not change.session_present:
+                self._redeliveries[change.session].forget_all()
+                self._turn.marks[change.session].clear()
+                self._new_sessions.add(change.session)
+                self._turn.urgent = True
+        stand = len(self._standing) == len(Session)
+        self._listening_since = _nanoseconds(self._around.clock.boot()) if stand else None
         if change.session is Session.CONTROL:
             # What was sent with QoS 0 meanwhile is lost: nothing known is live any more.
             for device in self._devices.all():
@@ -216,13 +226,19 @@ class Ingest:
         return timedelta(microseconds=max(0, left) // 1000)
 
     def _silent(self) -> list[tuple[Device, int]]:
-        """The devices that are taken for gone if they stay silent, each with the boot time of that."""
+        """The devices that are taken for gone if they stay silent, each with the boot time of that.
+
+        Silence counts from when we could have heard something. One that was online before our start
+        counts as well; one of which nothing was ever heard does not.
+        """
+        since = self._listening_since
+        if since is None:
+            return []
         return [
-            (device, device.heard + _nanoseconds(longest))
+            (device, max(device.heard or 0, since) + _nanoseconds(longest))
             for device in self._devices.all()
             if (longest := device.compiled.silent_after) is not None
-            and device.heard is not None
-            and device.online is not False
+            and (device.online or (device.online is None and device.heard is not None))
         ]
 
     def _release_due(self) -> None:
@@ -274,7 +290,8 @@ class Ingest:
         shadows.save(
             tx,
             [
-                shadows.Change(name, device.shadow, frozenset(turn.changed[name]))
+                # One that was forgotten and admitted anew meanwhile has another, empty shadow.
+                shadows.Change(name, device.shadow, frozenset(turn.changed[name] & device.shadow.state.keys()))
                 for name, device in known
                 if device is not None
             ],
@@ -287,6 +304,13 @@ class Ingest:
             session: Redeliveries(_WINDOWS * self._settings.window(session), stored[session])
             for session in Session
         }
+        for session in self._new_sessions:
+            # What is stored is of the session before, until the next commit takes it away.
+            self._redeliveries[session].forget_all()
+
+    def _recall_withheld(self) -> None:
+        """Look at every device for values that an earlier start, or a commit that failed, did not tell."""
+        self._withholding = {device.id for device in self._devices.all()}
 
     async def _wait_for_store(self, why: StorageError) -> None:
         """Nothing of the turn is saved: close the connections until the store takes writes again."""
@@ -296,10 +320,7 @@ class Ingest:
         while True:
             await asyncio.sleep(_RETRY_STORE.total_seconds())
             try:
-                await self._store.write(lambda _: None)
-                # Memory is ahead of the disk: what is told and marked is what the disk says.
-                await self._devices.load()
-                await self._load_marks()
+                await self._take_up()
             except StorageError as again:
                 self.store_trouble = str(again)
             else:
@@ -307,6 +328,21 @@ class Ingest:
         self.store_trouble = ""
         log.info("store takes readings again")
         self._bus.hold(held=False)
+
+    async def _take_up(self) -> None:
+        """See that the disk takes writes, and know what it knows: memory is ahead of it.
+
+        Raises:
+            StorageError: it does not yet.
+        """
+        await self._load_marks()
+        redeliveries = self._redeliveries[Session.CONTROL]
+        batch = redeliveries.next_batch
+        # An empty transaction would succeed on a full disk; the marks of no message have to reach it.
+        await self._store.write(lambda tx: marks.add(tx, Session.CONTROL, batch, b""))
+        redeliveries.committed(())
+        await self._devices.load()
+        self._recall_withheld()
 
 
 def _nanoseconds(length: timedelta) -> int:

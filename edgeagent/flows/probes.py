@@ -85,5 +85,6 @@ class Probes:
         try:
             await self._bus.publish(Outgoing(topic=step.topic, payload=step.payload, expires_in=seconds))
         except AgentError as why:
-            # Asked again when the connection stands.
+            # It has not been asked: it is when the connection stands, however soon that is.
+            self._asked.pop(device.id, None)
             log.info("device not asked", extra={"device": device.id, "why": str(why)})

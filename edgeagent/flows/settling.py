@@ -1,6 +1,6 @@
 """The final commit of a command: state, operation, lock, audit row, receipt, all or nothing (SPEC S3)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from edgeagent.contracts.door import encode
@@ -10,6 +10,7 @@ from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.lifecycle import state_of
 from edgeagent.core.operation import OperationState
 from edgeagent.core.work import Ending
+from edgeagent.flows.bells import Bell
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import DeviceId
@@ -44,10 +45,17 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """Writes final results."""
+    """Writes final results.
+
+    Attributes:
+        devices: the admitted devices.
+        around: time, and whose hub it is.
+        bell: rung when a command is left to itself, so that upkeep looks when its time is over.
+    """
 
     devices: Devices
     around: Surroundings
+    bell: Bell = field(default_factory=Bell)
 
     def mark(self, device: DeviceId) -> StateMark | None:
         """The present state of a device, by version and etag. On the event loop only."""

@@ -1,8 +1,8 @@
 """What one commit of readings holds.
 
 Messages are turned, one after the other, into changes of shadows and the events that tell them: at most
-one event of each stream for a message, and a ``gap`` for changes that were overwritten before they
-were told. Nothing here touches the disk or the broker.
+one event of each stream for a message, one more for each happening in it, and a ``gap`` for changes that
+were overwritten before they were told. Nothing here touches the disk or the broker.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from edgeagent.contracts.event import EventTime, EventType, Stream, data_text
 from edgeagent.contracts.mqtt import Inbound, Session
 from edgeagent.core.profile.decode import Decoded
 from edgeagent.core.redelivery import Mark
-from edgeagent.core.shadow import Heard, Telling, Value
+from edgeagent.core.shadow import Heard, TelemetryReading, Telling, Value
 from edgeagent.flows.devices import Device
 from edgeagent.ids import DeviceId, ReadingName
 from edgeagent.store.outbox import NewEvent
@@ -58,12 +58,22 @@ class Turn:
                 if not _is_outdated(device, name, message):
                     self._note(device, name, shadow.hear_state(name, value, spec, heard), told)
                 continue
+            if spec.event:
+                self._happened(device, name, value, (time, message.heard))
+                continue
             telling = shadow.hear_telemetry(name, value, spec, message.heard)
             if telling is Telling.NOW:
                 telemetry[name] = value
             elif telling is Telling.LATER:
                 self.withholding.add(device.id)
         self._tell(device, told, telemetry, (time, message.heard))
+
+    def _happened(
+        self, device: Device, name: ReadingName, value: Value, when: tuple[EventTime, int]
+    ) -> None:
+        """Tell a happening: an equal one is another, also within one message."""
+        device.shadow.telemetry[name] = TelemetryReading(value, when[1])
+        self._tell(device, set(), {name: value}, when)
 
     def miss(self, device: Device, time: EventTime, now: int) -> None:
         """Take a device for gone that was silent for too long.

@@ -16,6 +16,7 @@ A lost answer is no harm: the same command sent again is the same command.
 import asyncio
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from http import HTTPStatus
 from types import TracebackType
@@ -45,6 +46,8 @@ from edgeagent.issuer.wire import (
 )
 from edgeagent.ports import LinkError, Trouble
 
+# What is asked for here is larger than what a hub asks for: all devices of a venue, for one.
+_ANSWER_BYTES: Final = 16 * 1024 * 1024
 _FIRST_DELAY: Final = timedelta(seconds=0.5)
 _LONGEST_DELAY: Final = timedelta(seconds=10)
 
@@ -102,7 +105,8 @@ class IssuerClient:
         *,
         chance: Callable[[], float] = _system_chance,
     ) -> None:
-        self._exchange = Exchange(settings, clock)
+        most = max(settings.most_answer_bytes, _ANSWER_BYTES)
+        self._exchange = Exchange(replace(settings, most_answer_bytes=most), clock)
         self._clock = clock
         self._chance = chance
 

@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field, JsonValue, ValidationError
 
 from edgeagent.adapters.cloud.wire import UploadQuery, one_line
 from edgeagent.contracts.command import Etag, Version
-from edgeagent.contracts.door import Contract, faults, parse
+from edgeagent.contracts.door import DEPTH, Contract, faults, parse
 from edgeagent.contracts.event import CloudEvent, EventType, event_id, source_of
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.scalars import CommandIdField, DigestField, ReadingNameField, Words
@@ -23,6 +23,8 @@ from edgeagent.ids import DeviceId, HubId, device_id
 
 _NUMBERS: Final = range(1, 2**63 - 1)
 _MOST_READINGS: Final = 256
+# An event is given out inside of other JSON, which readers take to a bounded depth as well.
+_DEEPEST: Final = DEPTH - 2
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 T = TypeVar("T")
@@ -167,6 +169,8 @@ def _arrived(number: int, value: JsonValue, hub: HubId, most_bytes: int) -> Arri
     text = _ENCODER.encode(value)
     if len(text) > most_bytes:
         raise MalformedError(f"an event has at most {most_bytes} characters")
+    if _depth(value) > _DEEPEST:
+        raise MalformedError(f"nested deeper than {_DEEPEST}")
     event = _checked(lambda: CloudEvent.model_validate_json(text))
     if event.source != source_of(hub):
         raise MalformedError("source: not this hub's")
@@ -190,6 +194,16 @@ def _data_of(event: CloudEvent) -> Data:
             return RefusedData.model_validate(event.data)
         case _:
             return None
+
+
+def _depth(value: JsonValue) -> int:
+    match value:
+        case dict():
+            return 1 + max(map(_depth, value.values()), default=0)
+        case list():
+            return 1 + max(map(_depth, value), default=0)
+        case _:
+            return 0
 
 
 def _checked(read: Callable[[], T]) -> T:

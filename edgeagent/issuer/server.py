@@ -12,7 +12,7 @@ import signal
 import ssl
 import traceback
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AbstractContextManager, AsyncExitStack, suppress
 from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
@@ -82,7 +82,7 @@ async def serve(
         DamagedFileError: the database is no whole one.
     """
     async with AsyncExitStack() as stack:
-        stack.enter_context(sole_owner(settings.database.with_name(settings.database.name + ".lock")))
+        stack.enter_context(_alone_on(settings.database))
         context = _tls(settings)
         tokens = TokenFile(settings.tokens)
         tokens.load()
@@ -100,11 +100,7 @@ async def serve(
             new_handle=partial(secrets.token_hex, _HANDLE_BYTES),
             limits=settings.limits,
         )
-        runner = _runner(service)
-        await runner.setup()
-        stack.push_async_callback(runner.cleanup)
-        stack.callback(service.bells.close)
-        port = await _listen(runner, settings, context)
+        port = await _listen(service, settings, context, stack)
         log.info("queue server listens", extra={"host": settings.host, "port": port})
         listening(port)
         await asyncio.Event().wait()
@@ -194,9 +190,18 @@ async def _health(database: Database, _request: web.Request) -> web.Response:
     return answer(Health(status="ok"))
 
 
-def _runner(service: Service) -> web.AppRunner:
+def _alone_on(database: Path) -> AbstractContextManager[None]:
+    if not database.parent.is_dir():
+        raise ConfigurationError(f"{database.parent}: no such folder")
+    return sole_owner(database.with_name(f"{database.name}.lock"))
+
+
+async def _listen(
+    service: Service, settings: ServerSettings, context: ssl.SSLContext | None, stack: AsyncExitStack
+) -> int:
+    """Begin to take requests, and see to it that they are finished when the stack unwinds."""
     _http_log.addFilter(_WITHOUT_BYTES)
-    return web.AppRunner(
+    runner = web.AppRunner(
         application(service),
         access_log=None,
         logger=_http_log,
@@ -207,9 +212,9 @@ def _runner(service: Service) -> web.AppRunner:
         keepalive_timeout=_KEEP_ALIVE,
         shutdown_timeout=_SHUTDOWN,
     )
-
-
-async def _listen(runner: web.AppRunner, settings: ServerSettings, context: ssl.SSLContext | None) -> int:
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    stack.callback(service.bells.close)
     site = web.TCPSite(runner, settings.host, settings.port, ssl_context=context)
     try:
         await site.start()

@@ -39,6 +39,7 @@ _HINDERED: Final = frozenset(
 # What a full check may take at start; a longer one is left to upkeep (SPEC R5: starts in under 5 s).
 _CHECK_SECONDS: Final = 2.0
 _HEADER: Final = b"SQLite format 3\x00"
+_HEAD_BYTES: Final = 100
 _LARGEST_PAGE: Final = 65_536
 
 
@@ -60,15 +61,9 @@ def check_file(path: Path) -> None:
         NewerFileError: not ours.
         StorageError: it cannot be read now.
     """
-    log = path.with_name(path.name + "-wal")
     try:
-        if not path.exists() or path.stat().st_size == 0:
-            if log.exists() and log.stat().st_size:
-                raise DamagedFileError(f"{path.name} is empty but has a log")
+        if not _check_shape(path):
             return
-        with path.open("rb") as file:
-            if file.read(len(_HEADER)) != _HEADER:
-                raise DamagedFileError(f"{path.name} is no database")
     except OSError as why:
         raise StorageError(f"cannot read {path}: {why.strerror}") from why
     try:
@@ -80,6 +75,37 @@ def check_file(path: Path) -> None:
         if why.sqlite_errorcode & 0xFF in _HINDERED:
             raise StorageError(f"cannot read {path}: {why}") from why
         raise DamagedFileError(f"{path.name}: {why}") from why
+
+
+def _check_shape(path: Path) -> bool:
+    """Look at the file as bytes.
+
+    Returns:
+        Whether there is anything in it.
+    """
+    log, journal = (_size(path.with_name(path.name + suffix)) for suffix in ("-wal", "-journal"))
+    size = _size(path)
+    if size == 0:
+        if log:
+            raise DamagedFileError(f"{path.name} is empty but has a log")
+        return False
+    if journal:
+        return True  # a change is to be undone first; SQLite knows what belongs into the file
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    if not head.startswith(_HEADER):
+        raise DamagedFileError(f"{path.name} is no database")
+    # sqlite.org/fileformat2.html 1.3.2: 1 stands for 65,536.
+    page = int.from_bytes(head[16:18], "big")
+    # A checkpoint that was cut short may leave part of a page, but then the log has all of it. Without
+    # one, SQLite would take zeros for what is missing.
+    if not log and size % (_LARGEST_PAGE if page == 1 else max(page, 1)):
+        raise DamagedFileError(f"{path.name} is cut off in the middle of a page")
+    return True
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def _check_content(path: Path) -> None:

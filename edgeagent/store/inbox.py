@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
-from edgeagent.clock import BootId
 from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.lifecycle import State, check_move
@@ -62,10 +61,11 @@ SELECT command FROM inbox
    AND state NOT IN ('refused', 'cancelled')
  ORDER BY sequence DESC LIMIT 1
 """
+# One of which a step was sent has begun, also while it waits for its next try.
 _EARLIER: Final = f"""
 SELECT {COLUMNS} FROM inbox
  WHERE issuer = :issuer AND device = :device AND slot = :slot AND sequence < :sequence
-   AND state IN ('held', 'queued', 'waiting')
+   AND state IN ('held', 'queued', 'waiting') AND sent = 0
 """  # noqa: S608 - constant text
 _IN_STATE: Final = f"""
 SELECT {COLUMNS} FROM inbox
@@ -87,12 +87,15 @@ SELECT {", ".join("i." + name.strip() for name in COLUMNS.split(","))}
  WHERE i.state = 'running'
    AND (l.token IS NULL OR l.boot <> :boot OR l.incarnation <> :incarnation OR l.lease_until <= :now)
 """  # noqa: S608 - constant text
+# A lease that lapses makes work too: nobody tells that its holder is gone.
 _NEXT_DUE: Final = """
-SELECT min(available_at) FROM inbox
- WHERE lane = :lane AND state = 'waiting' AND available_boot = :boot AND available_at IS NOT NULL
-"""
-_NEXT_EXPIRY: Final = """
-SELECT min(expires_at) FROM inbox WHERE state IN ('held', 'queued', 'waiting')
+SELECT min(due) FROM (
+    SELECT available_at AS due FROM inbox
+     WHERE lane = :lane AND state = 'waiting' AND available_boot = :boot AND available_at IS NOT NULL
+     UNION ALL
+    SELECT l.lease_until FROM inbox i JOIN locks l ON l.run = i.run
+     WHERE i.lane = :lane AND i.state = 'running' AND l.boot = :boot AND l.incarnation = :incarnation
+)
 """
 _RECENT: Final = f"SELECT {COLUMNS} FROM inbox ORDER BY run DESC LIMIT :most"  # noqa: S608 - constant text
 
@@ -235,15 +238,13 @@ def in_state(db: Snapshot, state: State) -> list[Row]:
     return _all(db.rows(_IN_STATE, {"state": state}))
 
 
-def next_due(db: Snapshot, lane: Tier, boot: BootId) -> int | None:
-    """When the next waiting command of a lane is due, in milliseconds of this boot; None if none is."""
-    row = db.row(_NEXT_DUE, {"lane": lane, "boot": boot})
-    return None if row is None or row[0] is None else int(row[0])
+def next_due(db: Snapshot, lane: Tier, now: Now) -> int | None:
+    """When there may be work for a lane: a waiting command is due, or a lease lapses.
 
-
-def next_expiry(db: Snapshot) -> int | None:
-    """When the next open command that is not running expires, in microseconds since 1970."""
-    row = db.row(_NEXT_EXPIRY)
+    Returns:
+        Milliseconds of boot time; None while nothing is to come.
+    """
+    row = db.row(_NEXT_DUE, {"lane": lane, **now.parameters})
     return None if row is None or row[0] is None else int(row[0])
 
 

@@ -198,10 +198,10 @@ async def test_what_is_not_acknowledged_in_time_comes_again_under_another_handle
 @pytest.mark.requirement("Q3")
 async def test_a_loan_that_is_extended_goes_on(case: Case) -> None:
     await case.offer()
-    [delivery] = await case.cloud.lease(most=5, wait=NOW, hold=2 * SECOND)
+    [delivery] = await case.cloud.lease(most=5, wait=NOW, hold=SHORT)
 
     await case.cloud.extend([delivery.handle], hold=LONG)
-    await case.lapse(2.1 * SECOND)
+    await case.lapse(2 * SHORT)
 
     assert await case.cloud.lease(most=5, wait=NOW, hold=LONG) == []
 

@@ -205,8 +205,9 @@ async def test_nobody_at_home_is_told_as_such() -> None:
     async with Portal(hangs_up()) as portal:
         nowhere = settings(portal)
     nameless = CloudSettings(url="https://queue.invalid", token=Token(TOKEN))
+    unspeakable = CloudSettings(url=f"https://{'x' * 70}.invalid", token=Token(TOKEN))
 
-    for unreachable in (nowhere, nameless):
+    for unreachable in (nowhere, nameless, unspeakable):
         queue = HttpsQueue(unreachable, HUB, ManualClock())
         with pytest.raises(LinkError) as failed:
             await queue.upload(records(HUB, 1))

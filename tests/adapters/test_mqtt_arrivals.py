@@ -83,14 +83,19 @@ def test_before_the_link_is_up_what_does_not_fit_is_dropped_only_if_nothing_is_p
     assert [item.payload for item in arrivals.fetch(10) if isinstance(item, Inbound)] == [b"1", b"2", b"3"]
 
 
-def test_a_broker_that_sends_many_times_what_fits_is_told_from_one_that_sends_a_window() -> None:
-    arrivals = Arrivals(10, 1000)
-    arrivals.add([message(b"")] * 79)
-    assert not arrivals.overrun
+@pytest.mark.requirement("R7")
+def test_early_messages_beyond_what_a_window_can_hold_are_told() -> None:
+    many, large = Arrivals(10, 1000), Arrivals(10, 1000)
 
-    arrivals.add([message(b"")])
+    states = []
+    for count in (65_535, 1):
+        many.add([message(b"")] * count)
+        states.append(many.overrun)
+    for size in (7999, 1):
+        large.add([message(b"x" * size)])
+        states.append(large.overrun)
 
-    assert arrivals.overrun
+    assert states == [False, True, False, True]
 
 
 def test_forgetting_keeps_what_happened_to_the_link() -> None:

@@ -337,6 +337,30 @@ async def test_a_wrong_password_is_told_as_such_and_a_right_one_works(tmp_path: 
             assert right.state(Session.CONTROL).connected
 
 
+@pytest.mark.requirement("R2")
+async def test_what_was_received_and_not_fetched_when_it_was_held_is_forgotten_and_comes_again(
+    broker: Mosquitto, device: Device
+) -> None:
+    metrics = Metrics(CollectorRegistry())
+    bus = make_bus(broker.port, metrics=metrics)
+    await bus.subscribe(WANTED)
+    async with running(bus):
+        ear = Ear(bus)
+        await ear.sees_links(LinkUp)
+        await asyncio.to_thread(device.says, "tele/1/data", b"1")
+        received = {"session": "telemetry"}
+        await eventually(lambda: metrics.registry.get_sample_value("edgeagent_messages_total", received))
+
+        bus.hold(held=True)
+        await ear.sees_links(LinkDown)
+        held = ear.messages
+        bus.hold(held=False)
+
+        [message] = await ear.hears(b"1")
+    assert held == []
+    assert (message.epoch, message.dup) == (2, True)
+
+
 @pytest.mark.requirement("O1")
 async def test_messages_and_connections_are_counted(broker: Mosquitto, device: Device) -> None:
     metrics = Metrics(CollectorRegistry())

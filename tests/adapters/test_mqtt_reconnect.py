@@ -270,6 +270,24 @@ async def test_a_name_server_that_does_not_answer_holds_up_nothing() -> None:
             await Ear(bus).sees_links(LinkUp)
 
 
+async def test_held_while_it_dials_it_says_nothing_to_who_answers() -> None:
+    async with ScriptedBroker(serves) as broker:
+        names = Addresses((broker.host, broker.port))
+        names.hangs.clear()
+        bus = make_bus(1883, host="broker.test", resolver=names.resolve)
+        async with running(bus):
+            await eventually(lambda: names.asked == 2)
+
+            bus.hold(held=True)
+            names.hangs.set()
+            await eventually(lambda: broker.ended == 2)
+            bus.hold(held=False)
+            await Ear(bus).sees_links(LinkUp)
+
+            assert [peer.seen for peer in broker.peers[:2]] == [[], []]
+            assert bus.state(Session.CONTROL).attempts == 0
+
+
 async def test_an_address_that_refuses_is_passed_over() -> None:
     async with ScriptedBroker(serves) as broker:
         names = Addresses(("::1", free_port()), ("127.0.0.2", free_port()), (broker.host, broker.port))

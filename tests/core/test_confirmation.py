@@ -86,8 +86,8 @@ def test_the_wished_value_heard_live_after_the_publish_applies_it() -> None:
         pytest.param(shows(value=True, retained=True), id="the broker's stored copy"),
         pytest.param(shows(value=True, after=False), id="on its way before the publish"),
         pytest.param(shows(value=True, own=True), id="known to be our own"),
-        pytest.param(shows(True, COMMAND), id="on the topic that we published on"),
-        pytest.param(shows(True, "stat/b"), id="on another device's topic"),
+        pytest.param(shows(value=True, where=COMMAND), id="on the topic that we published on"),
+        pytest.param(shows(value=True, where="stat/b"), id="on another device's topic"),
         pytest.param(shows(value=False), id="another value"),
         pytest.param(shows(1), id="a number for a truth"),
         pytest.param(says({"id": 7}, retained=True), id="a stored answer"),
@@ -184,7 +184,7 @@ def test_reading_back_is_judged_by_the_answer_alone() -> None:
     assert judged(value=True) == Confirmed(Level.VERIFIED, value=True)
     assert judged(value=False) == Contradicted(value=False)
     assert judged(None) is None
-    assert judged(True, 8) is None
+    assert judged(value=True, number=8) is None
     assert judged(value=True, retained=True) is None
     assert judged(value=True, after=False) is None
     assert judged(value=True, own=True) is None

@@ -82,7 +82,7 @@ def records(hub: HubId, *numbers: int, epoch: Epoch = EPOCH) -> Batch:
 
 def hello(number: int = 1) -> StoredEvent:
     """The agent has started."""
-    return stored(number, EventType.HUB_HELLO, {"epoch": EPOCH, "incarnation": 1, "version": "0.1.0"})
+    return stored(number, EventType.HUB_HELLO, {"version": "0.1.0", "boot": "b1"})
 
 
 def state(number: int, version: int, **values: JsonValue) -> StoredEvent:

@@ -51,7 +51,8 @@ async def test_no_acknowledged_event_is_lost_and_none_is_there_twice_when_the_qu
     """Eight senders upload without a pause; the server is killed in the middle, again and again."""
     hub = server.new_hub()
     acknowledged: set[int] = set()
-    begun = asyncio.Event()
+    begun, up = asyncio.Event(), asyncio.Event()
+    up.set()
 
     async def sends(queue: HttpsQueue, first: int) -> None:
         for start in range(first, 4001, 8 * 20):
@@ -60,7 +61,7 @@ async def test_no_acknowledged_event_is_lost_and_none_is_there_twice_when_the_qu
                 try:
                     answer = await queue.upload(records(hub.id, *numbers))
                 except LinkError:
-                    await asyncio.sleep(0.01)  # the server is on its way back
+                    await up.wait()
                 else:
                     acknowledged.update(answer.taken)
                     begun.set()
@@ -72,9 +73,11 @@ async def test_no_acknowledged_event_is_lost_and_none_is_there_twice_when_the_qu
             for _ in range(6):
                 begun.clear()
                 await begun.wait()
+                up.clear()
                 server.kill()
                 kept_at_least = set(acknowledged)
                 await asyncio.to_thread(server.start)
+                up.set()
                 assert kept_at_least <= set(await everything(cloud, hub))
 
         held = await everything(cloud, hub)

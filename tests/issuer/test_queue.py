@@ -103,7 +103,7 @@ async def test_a_loan_that_is_extended_outlives_its_first_end(
 ) -> None:
     await cloud.send(order(hub.id))
     await cloud.send(order(hub.id))
-    [kept, lapsing] = await lease(greeted, hold=2 * SECOND)
+    [kept, lapsing] = await lease(greeted, hold=SHORT)
     await greeted.extend([kept.handle], hold=LONG)
 
     [again] = await lease(greeted, wait=30 * SECOND)

@@ -39,6 +39,12 @@ async def test_a_second_server_on_one_database_does_not_start(settings: ServerSe
     assert not settings.database.exists()
 
 
+async def test_a_folder_that_is_missing_is_named(settings: ServerSettings, tmp_path: Path) -> None:
+    why = await refusal(replace(settings, database=tmp_path / "nowhere" / "queue.db"))
+
+    assert "nowhere: no such folder" in str(why)
+
+
 @pytest.mark.requirement("R3", "H4")
 async def test_a_damaged_database_is_left_as_it_is(settings: ServerSettings) -> None:
     settings.database.write_bytes(b"\0" * 8192)

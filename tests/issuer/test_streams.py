@@ -52,6 +52,7 @@ def folder() -> Iterator[Path]:
 batches = st.lists(st.sets(st.integers(1, 40), min_size=1, max_size=12), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("U1")
 @given(batches)
 @settings(max_examples=60, deadline=None)

@@ -2,16 +2,30 @@
 
 import gzip
 import json
+from pathlib import Path
+from random import Random
 
 import pytest
 from pydantic import JsonValue
 
 from edgeagent.adapters.cloud.https import HttpsQueue
 from edgeagent.contracts.event import EventType, Stream
+from edgeagent.errors import RejectedError
 from edgeagent.ids import new_epoch, reading_name
 from edgeagent.issuer.client import IssuerClient
 from edgeagent.issuer.settings import Limits
-from tests.issuer.building import EPOCH, TV, batch, hello, order, receipt_event, records, state, stored
+from tests.issuer.building import (
+    EPOCH,
+    TV,
+    batch,
+    hello,
+    order,
+    real_clock,
+    receipt_event,
+    records,
+    state,
+    stored,
+)
 from tests.issuer.raw import NONCE, upload
 from tests.support.queue_server import KnownHub, QueueServer
 
@@ -44,6 +58,19 @@ async def test_what_was_acknowledged_is_there_as_the_hub_sent_it(
     assert [json.loads(text) for _, text in sent.events] == [
         json.loads(event.model_dump_json(exclude_none=True)) for event in page.events
     ]
+
+
+async def test_the_deepest_event_that_is_taken_can_be_read(
+    server: QueueServer, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    [deep] = events(hub, 1)
+    deep["data"] = {"deep": json.loads("[" * 12 + "]" * 12)}
+
+    reply = await upload(server.url, hub, body([deep]))
+
+    assert reply.json["taken"] == [[1, 1]]
+    [event] = (await cloud.events(hub.id, Stream.RECORD, epoch=EPOCH)).events
+    assert event.data == deep["data"]
 
 
 @pytest.mark.requirement("U1")
@@ -104,6 +131,7 @@ async def test_the_far_side_proves_that_the_records_have_no_hole(
         pytest.param({"type": "edgeagent.reading.state", "data": {"version": 1}}, id="half a state"),
         pytest.param({"type": "edgeagent.reading.telemetry", "subject": None}, id="of no device"),
         pytest.param({"data": {"long": "x" * 70_000}}, id="too large"),
+        pytest.param({"data": {"deep": json.loads("[" * 13 + "]" * 13)}}, id="too deep to be given out"),
     ],
 )
 async def test_a_poison_event_is_refused_alone_and_is_a_known_hole(
@@ -220,6 +248,31 @@ async def test_a_body_that_is_too_large_is_refused_announced_or_not(
 
     assert (announced.status, announced.reason, announced.json["batch"]) == (413, "too_large", NONCE)
     assert fits.status == 400
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("U5")
+async def test_a_batch_that_is_too_large_passes_in_pieces(tmp_path: Path) -> None:
+    """The whole is refused by the queue itself, while the hub is still sending; halves of it fit."""
+    noise = Random(7)  # noqa: S311 - what gzip cannot make small
+    texts = ["".join(noise.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=50_000)) for _ in range(60)]
+    many = [stored(number, data={"text": text}) for number, text in enumerate(texts, start=1)]
+    with QueueServer(tmp_path) as server:
+        hub = server.new_hub()
+        queue = HttpsQueue(server.settings(hub.token), hub.id, real_clock())
+
+        with pytest.raises(RejectedError, match="too_large"):
+            await queue.upload(batch(hub.id, many))
+
+        answers = [await queue.upload(batch(hub.id, many[at : at + 15])) for at in range(0, 60, 15)]
+        await queue.close()
+        async with IssuerClient(server.settings(server.audit_token), real_clock()) as cloud:
+            first = await cloud.events(hub.id, Stream.RECORD, epoch=EPOCH)
+            second = await cloud.events(hub.id, Stream.RECORD, epoch=EPOCH, after=first.last)
+
+    assert frozenset().union(*(answer.taken for answer in answers)) == set(range(1, 61))
+    assert 0 < len(first.events) < 60, "a page is bounded in bytes too"
+    assert second.events[0].id.endswith(f"/{first.last + 1}")
 
 
 async def test_another_media_type_is_not_taken_for_a_batch(server: QueueServer, hub: KnownHub) -> None:

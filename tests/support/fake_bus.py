@@ -154,6 +154,18 @@ class FakeBus:
         standing = self._is_open()
         return LinkState(standing, self._changed, 0 if standing else 1, "" if standing else self._why)
 
+    # What a test may see.
+
+    @property
+    def arrived(self) -> int:
+        """How much has come that nobody has received yet."""
+        return sum(len(came) for came in self._came.values())
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many messages the broker would send again, were the connections to break now."""
+        return sum(len(kept.unacknowledged) for kept in self._kept.values())
+
     # The verbs.
 
     def comes_up(self, *, session_present: bool = True) -> None:
@@ -171,6 +183,13 @@ class FakeBus:
             self._close(why)
         self._up = False
         self._why = why
+
+    def loses_client(self) -> None:
+        """The process on our side is gone, and all that it had received with it; the broker lives on."""
+        self.goes_down("the client is gone")
+        self._held = False
+        for came in self._came.values():
+            came.clear()
 
     def delivers(self, topic: str, payload: bytes, *, qos: int = 1, retain: bool = False) -> None:
         """A device publishes; with ``retain`` the broker keeps it too. It comes as a live message."""

@@ -196,6 +196,7 @@ class ScriptedBroker:
 
     Attributes:
         peers: the connections so far.
+        ended: how many of them are over.
     """
 
     host: Final = "127.0.0.1"
@@ -207,6 +208,7 @@ class ScriptedBroker:
         self._tasks: set[asyncio.Task[None]] = set()
         self.port = 0
         self.peers: list[Peer] = []
+        self.ended = 0
 
     async def __aenter__(self) -> Self:
         listener = socket.create_server((self.host, 0))
@@ -244,3 +246,4 @@ class ScriptedBroker:
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
             self._tasks.discard(task)
+            self.ended += 1

@@ -1,15 +1,20 @@
 """Databases in a test's own folder, whole and broken."""
 
+import asyncio
 import os
+import resource
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from edgeagent.store.database import Database
+from edgeagent.store.database import Database, Transaction
+from edgeagent.store.files import migrate
+
+T = TypeVar("T")
 
 HUB_MIGRATIONS: Final[Traversable] = files("edgeagent.store") / "migrations"
 """The tables of a hub."""
@@ -30,6 +35,26 @@ async def opened(
         await database.close()
 
 
+def use(path: Path, migrations: Traversable, work: Callable[[Transaction], T]) -> T:
+    """Open a database, run a function in it, and close it; for tests that are not asynchronous."""
+
+    async def used() -> T:
+        async with opened(path, migrations) as database:
+            return await database.write(work)
+
+    return asyncio.run(used())
+
+
+@contextmanager
+def scratch(migrations: Traversable = HUB_MIGRATIONS) -> Iterator[Transaction]:
+    """A transaction of a database in memory, for a test that needs a hundred new ones."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA foreign_keys = ON")
+        migrate(connection, migrations)
+        yield Transaction(connection)
+
+
 def migrations_of(folder: Path, *scripts: str) -> Path:
     """Write ``scripts`` as a folder of migrations, numbered from 1."""
     folder.mkdir(exist_ok=True)
@@ -45,8 +70,9 @@ def query(path: Path, sql: str) -> list[tuple[object, ...]]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """The files in a folder, but for the index of the log, which is made anew whenever it is missing."""
-    return {file.name: file.read_bytes() for file in folder.iterdir() if not file.name.endswith("-shm")}
+    """The files in a folder, but for an empty log and its index, which are made whenever they are missing."""
+    files_there = {file.name: file.read_bytes() for file in folder.iterdir()}
+    return {name: raw for name, raw in files_there.items() if raw and not name.endswith("-shm")}
 
 
 @contextmanager
@@ -72,6 +98,22 @@ def broken_log(database: Path, device: Path) -> Iterator[None]:
             if _target(Path(f"/proc/self/fd/{handle}")) == device:
                 os.dup2(whole, handle)
             os.close(whole)
+
+
+@contextmanager
+def full_disk(database: Path) -> Iterator[None]:
+    """Let no file of this process grow beyond the size of a database's log: what is there is read as before.
+
+    Unlike ``/dev/full`` in the log's place, from which a reader would read zeros.
+    """
+    kept = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = database.with_name(f"{database.name}-wal").stat().st_size
+    assert size, "the log is empty: nothing would be full"
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, kept[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, kept)
 
 
 def _target(link: Path) -> Path | None:

@@ -6,6 +6,7 @@ environment, and never more read than allowed: a portal, a proxy or a mistaken s
 for the queue, nor fill the memory (SPEC U4, R8).
 """
 
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -115,7 +116,7 @@ class Exchange:
                 question.method,
                 self._settings.base.joinpath(question.path.lstrip("/")),
                 params=question.query,
-                data=question.body or None,
+                data=io.BytesIO(question.body) if question.body else None,
                 headers=self._headers(question),
                 allow_redirects=False,
                 proxy=self._settings.proxy,
@@ -123,6 +124,7 @@ class Exchange:
                 timeout=self._timeout(question),
             ) as response:
                 return await self._answer(response)
+        # A name with a label that is too long ends as UnicodeError, a ValueError, in the resolver.
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as why:
             raise of_exception(why) from why
 

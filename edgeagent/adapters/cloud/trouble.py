@@ -39,6 +39,7 @@ _OF_EXCEPTION: Final[Sequence[tuple[type[Exception], Trouble, str]]] = (
     (ssl.SSLError, Trouble.TLS, "TLS failed"),
     (aiohttp.ClientHttpProxyError, Trouble.UNREACHABLE, "the proxy does not let us through"),
     (aiohttp.ClientConnectorDNSError, Trouble.UNREACHABLE, "the name does not resolve"),
+    (UnicodeError, Trouble.UNREACHABLE, "the name is none"),
     (TimeoutError, Trouble.UNREACHABLE, "no answer in time"),
     (aiohttp.ClientPayloadError, Trouble.BROKEN_ANSWER, "the answer is cut"),
     (aiohttp.ServerDisconnectedError, Trouble.UNREACHABLE, "the connection closed without an answer"),

@@ -16,6 +16,7 @@ from typing import Final
 from edgeagent.contracts.mqtt import Inbound, LinkDown, LinkUp
 
 # A whole window may come before LinkUp, when the reader cannot be paused: SUBACK comes behind it.
+_PACKET_IDS: Final = 0xFFFF
 _OVERRUN: Final = 8
 
 
@@ -42,12 +43,12 @@ class Arrivals:
     @property
     def full(self) -> bool:
         """Whether it is at its bounds."""
-        return self._exceeds(1)
+        return len(self._queue) + len(self._early) >= self._most or self._bytes >= self._most_bytes
 
     @property
     def overrun(self) -> bool:
-        """Whether it is so far beyond its bounds that the broker cannot be heeding our window."""
-        return self._exceeds(_OVERRUN)
+        """Whether more has come early than a broker can send that heeds any window."""
+        return len(self._early) > _PACKET_IDS or self._bytes >= _OVERRUN * self._most_bytes
 
     @property
     def low(self) -> bool:
@@ -85,10 +86,6 @@ class Arrivals:
         items = [queue.popleft() for _ in range(min(most, len(queue)))]
         self._bytes -= sum(len(item.payload) for item in items if isinstance(item, Inbound))
         return items
-
-    def _exceeds(self, times: int) -> bool:
-        messages = len(self._queue) + len(self._early)
-        return messages >= times * self._most or self._bytes >= times * self._most_bytes
 
     def forget(self) -> None:
         """Drop all messages; what happened to the link stays."""

@@ -49,7 +49,7 @@ class Drive:
         wire.on_socket_register_write = lambda *_: self._want_write()
         wire.on_socket_unregister_write = lambda *_: self._written()
         wire.on_socket_close = lambda *_: self._leave_loop()
-        self._loop.add_reader(self._descriptor, self._readable)
+        self._loop.add_reader(self._descriptor, self._on_readable)
 
     def start_keepalive(self) -> None:
         """Look at the keepalive from now on."""
@@ -67,8 +67,8 @@ class Drive:
         """Read on."""
         if self._paused and not self._stopped:
             self._paused = False
-            self._loop.add_reader(self._descriptor, self._readable)
-            pass  # what was read before the pause and is still in memory
+            self._loop.add_reader(self._descriptor, self._on_readable)
+            self._read_again()  # what was read before the pause and is still in memory
 
     def flush(self) -> None:
         """Send what is queued, as far as the socket takes it."""
@@ -105,7 +105,19 @@ class Drive:
             if handle is not None:
                 handle.cancel()
 
-    def _readable(self) -> None:
+    def _on_readable(self) -> None:
+        if True:  # what is in memory comes first, and once a turn is enough
+            self._read()
+
+    def _read_again(self) -> None:
+        if self._again is None and not self._stopped:
+            self._again = self._loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        self._again = None
+        self._read()
+
+    def _read(self) -> None:
         if self._paused or self._stopped:
             return
         try:
@@ -117,15 +129,6 @@ class Drive:
         else:
             if more:
                 self._read_again()
-
-    def _read_again(self) -> None:
-        # One at a time: the readable event of the socket comes beside it.
-        if self._again is None and not self._stopped:
-            self._again = self._loop.call_soon(self._read_on)
-
-    def _read_on(self) -> None:
-        self._again = None
-        self._readable()
 
     def _want_write(self) -> None:
         self._loop.call_soon(self.flush)

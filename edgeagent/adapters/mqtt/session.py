@@ -241,10 +241,9 @@ class BrokerSession:
         arrivals.add(messages)
         if self._standing:
             self._stirred()
-            if arrivals.full and self._session is Session.TELEMETRY:
-                self._pause()
-                return
-        if arrivals.full if self._standing else arrivals.overrun:
+        if self._standing and arrivals.full and self._session is Session.TELEMETRY:
+            self._pause()
+        elif arrivals.overrun or (self._standing and arrivals.full):
             why = "overrun: more came than the broker was asked for"
             self._end(LinkError(Trouble.BUSY, why), on_purpose=False)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from edgeagent import ids
 from edgeagent.contracts.profile import DeviceProfile
-from edgeagent.core.profile.parameters import OF_A_CHANNEL, ParameterValue, Scope
+from edgeagent.core.profile.parameters import ParameterValue, Scope
 from edgeagent.ids import ReadingName, reading_name
 
 
@@ -46,7 +46,7 @@ def channels_of(profile: DeviceProfile, scope: Scope) -> dict[str, tuple[Channel
                 "component": ids.topic_segment(kind.component.replace("{id}", str(each))),
             }
             mark = str(number if kind.suffix == "number" else each)
-            inner = Scope({**scope.kinds, **OF_A_CHANNEL}, {**scope.values, **own})
+            inner = Scope({**scope.values, **own})
             members.append(Channel(kind.kind, each, number, mark, inner))
         found[kind.kind] = tuple(members)
     return found

@@ -24,8 +24,9 @@ from edgeagent.core.profile.names import check_names, check_path
 from edgeagent.core.profile.parameters import OF_A_CHANNEL, RESERVED, TEMPLATED, check, kinds_of
 from edgeagent.core.profile.paths import PLACEHOLDER, Path, path
 from edgeagent.core.profile.predicates import predicate
-from edgeagent.core.profile.rules import Target, conversion, value_of
+from edgeagent.core.profile.rules import Target, value_of
 from edgeagent.core.profile.templates import Kinds, check_filter, check_topic, template, whole
+from edgeagent.core.profile.units import converter
 from edgeagent.errors import MalformedError
 
 _NUMERIC = frozenset({ReadingKind.INTEGER, ReadingKind.NUMBER})
@@ -239,9 +240,9 @@ def _check_value(target: Target, source: Source) -> None:
             raise MalformedError("a bare payload names no unit")
         check_path(path(source.unit.pick), {})
         for unit in (*source.unit.words.values(), source.unit.otherwise):
-            conversion(source, unit, target.unit)
+            converter(unit, target.unit)
     elif is_numeric:
-        conversion(source, source.unit or target.unit, target.unit)
+        converter(source.unit or target.unit, target.unit)
     if source.const is not None:
         if source.pick is not None:
             raise MalformedError("a constant picks nothing")

@@ -10,7 +10,7 @@ from edgeagent.contracts.policy import Level
 from edgeagent.contracts.recipes import Denial, Question, Recipe, Reply
 from edgeagent.core.profile.actions import NarrowedAction, Variant, arguments_of, narrowed
 from edgeagent.core.profile.channels import Channel
-from edgeagent.core.profile.layout import Layout
+from edgeagent.core.profile.layout import Outline
 from edgeagent.core.profile.parameters import Scope, applies
 from edgeagent.core.profile.plan import (
     Ground,
@@ -33,14 +33,14 @@ class Commands:
         actions: what it can do, narrowed to it.
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, outline: Outline) -> None:
         """Find the recipes that fit the device.
 
         Raises:
             MalformedError: two of them fit the same channel.
         """
-        self._layout = layout
-        found = {name: self._variants(name, recipes) for name, recipes in layout.profile.commands.items()}
+        self._outline = outline
+        found = {name: self._variants(name, recipes) for name, recipes in outline.profile.commands.items()}
         self.actions: Mapping[ActionName, NarrowedAction] = MappingProxyType(
             {
                 name: narrowed(name, variants, self._best(name, variants))
@@ -65,7 +65,7 @@ class Commands:
         return Plan(
             action=action,
             effect=known.effect,
-            steps=(command_step(recipe, self._layout.profile.refusals, ground, wish),),
+            steps=(command_step(recipe, self._outline.profile.refusals, ground, wish),),
             wish=wish,
             requires=needed(recipe, ground),
             best=known.best,
@@ -82,42 +82,37 @@ class Commands:
 
     def probe(self, *, number: int) -> Step | None:
         """What is asked of a device that has come online; None when nothing is."""
-        probe = self._layout.profile.probe
-        if probe is None or not applies(probe.only_if, self._layout.scope):
+        probe = self._outline.profile.probe
+        if probe is None or not applies(probe.only_if, self._outline.scope):
             return None
         return question_step(probe, self._ground(None, {}, number))
 
-    def listen(self) -> None:
-        """Add the topics on which answers come to those of the device."""
-        own = self._layout.scope
+    def answers(self) -> Iterator[tuple[str, Scope]]:
+        """The topics on which answers come, as the profile writes them, and what their names stand for."""
+        profile, own = self._outline.profile, self._outline.scope
         for action in self.actions.values():
             for variant in action.variants:
                 scope = own if variant.channel is None else variant.channel.scope
                 replies = (rule for rule in variant.recipe.confirm if isinstance(rule, Reply))
-                self._listen((*replies, *variant.recipe.fail, *self._layout.profile.refusals), scope)
-        for question in (*self._layout.profile.read, self._layout.profile.probe):
+                yield from _topics((*replies, *variant.recipe.fail, *profile.refusals), scope)
+        for question in (*profile.read, profile.probe):
             if question is not None and applies(question.only_if, own):
-                self._listen(question.answers, own)
-
-    def _listen(self, rules: Sequence[Reply | Denial], scope: Scope) -> None:
-        for rule in rules:
-            if applies(rule.only_if, scope):
-                self._layout.add_answer(rule.topic, scope)
+                yield from _topics(question.answers, own)
 
     def _question(self, base: str) -> Question | None:
-        for question in self._layout.profile.read:
+        for question in self._outline.profile.read:
             named = base in question.readings or "*" in question.readings
-            if named and applies(question.only_if, self._layout.scope):
+            if named and applies(question.only_if, self._outline.scope):
                 return question
         return None
 
     def _ground(self, channel: Channel | None, values: Mapping[str, JsonValue], number: int) -> Ground:
         return Ground(
-            scope=self._layout.scope if channel is None else channel.scope,
+            scope=self._outline.scope if channel is None else channel.scope,
             values=values,
             number=number,
-            names=self._layout.names_for(channel),
-            own_topics={name: frozenset(topics) for name, topics in self._layout.own_topics.items()},
+            names=self._outline.names_for(channel),
+            own_topics={name: frozenset(topics) for name, topics in self._outline.own_topics.items()},
         )
 
     def _variants(self, name: ActionName, recipes: Sequence[Recipe]) -> tuple[Variant, ...]:
@@ -129,8 +124,8 @@ class Commands:
 
     def _fitting(self, name: ActionName, recipes: Sequence[Recipe]) -> Iterator[Variant]:
         for recipe in recipes:
-            for channel in (None,) if recipe.each is None else self._layout.channels[recipe.each]:
-                scope = self._layout.scope if channel is None else channel.scope
+            for channel in (None,) if recipe.each is None else self._outline.channels[recipe.each]:
+                scope = self._outline.scope if channel is None else channel.scope
                 if applies(recipe.only_if, scope):
                     yield Variant(recipe=recipe, channel=channel, arguments=arguments_of(name, recipe))
 
@@ -138,9 +133,13 @@ class Commands:
         """The highest level that can be proven, by an answer or by reading back."""
         shows = CATALOGUE[name].reading
         readable = shows is not None and (
-            self._question(shows) is not None or ActionName.REFRESH in self._layout.profile.commands
+            self._question(shows) is not None or ActionName.REFRESH in self._outline.profile.commands
         )
         levels = [rule.level for variant in variants for rule in variant.recipe.confirm]
         if readable:
             levels.append(Level.VERIFIED)
         return max(levels, key=list(Level).index)
+
+
+def _topics(rules: Sequence[Reply | Denial], scope: Scope) -> Iterator[tuple[str, Scope]]:
+    return ((rule.topic, scope) for rule in rules if applies(rule.only_if, scope))

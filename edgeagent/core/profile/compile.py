@@ -16,7 +16,8 @@ from edgeagent.core.profile.channels import channels_of
 from edgeagent.core.profile.commands import Commands
 from edgeagent.core.profile.decode import AVAILABILITY, Decoded, TopicReader
 from edgeagent.core.profile.drafts import Carries, TopicDraft
-from edgeagent.core.profile.layout import Layout
+from edgeagent.core.profile.extraction import Names
+from edgeagent.core.profile.layout import Layout, Outline
 from edgeagent.core.profile.match import covers
 from edgeagent.core.profile.parameters import Gateway, ParameterValue, settle
 from edgeagent.core.profile.plan import Plan, Step
@@ -46,28 +47,26 @@ class CompiledDevice:
 
     def __init__(
         self,
-        layout: Layout,
+        outline: Outline,
         commands: Commands,
+        subscriptions: tuple[Subscription, ...],
         command_topics: tuple[TopicFilter, ...],
         readers: Mapping[str, TopicReader],
     ) -> None:
-        self.profile = layout.profile
-        self.device = DeviceId(str(layout.scope.values["device"]))
+        self.profile = outline.profile
+        self.device = DeviceId(str(outline.scope.values["device"]))
         self.parameters: dict[str, ParameterValue] = {
-            name: value for name, value in layout.scope.values.items() if name in layout.profile.parameters
+            name: value for name, value in outline.scope.values.items() if name in outline.profile.parameters
         }
+        self.subscriptions = subscriptions
         self.command_topics = command_topics
-        self.subscriptions = tuple(
-            Subscription(TopicFilter(topic), draft.session, draft.retain_handling)
-            for topic, draft in layout.topics.items()
-        )
         self.actions = commands.actions
-        probe = layout.profile.probe
+        probe = outline.profile.probe
         self.probe_every = None if probe is None else probe.every
         self._commands = commands
-        self._layout = layout
+        self._outline = outline
         self._readers = readers
-        self._specs: dict[str, ReadingSpec] = specs_of(layout.profile) | {AVAILABILITY: AVAILABILITY_SPEC}
+        self._specs: dict[str, ReadingSpec] = specs_of(outline.profile) | {AVAILABILITY: AVAILABILITY_SPEC}
 
     @property
     def silent_after(self) -> timedelta | None:
@@ -77,7 +76,7 @@ class CompiledDevice:
     @property
     def readings(self) -> tuple[ReadingName, ...]:
         """The readings that it can have, but for those that it names itself (``temperature.…``)."""
-        return tuple(dict.fromkeys(self._layout.names.values()))
+        return tuple(dict.fromkeys(self._outline.names.values()))
 
     def decode(self, topic: str, payload: bytes, *, retained: bool) -> Decoded:
         """Say what a message says; whatever the bytes, it does not raise."""
@@ -137,30 +136,43 @@ def compile_device(
         MalformedError: a parameter is unknown, missing or not of its type; names it.
     """
     scope = settle(profile, device, parameters, gateway)
-    layout = Layout(profile, scope, channels_of(profile, scope))
+    outline = Outline(profile, scope, channels_of(profile, scope))
+    layout = Layout(outline)
     layout.add_availability()
     specs = specs_of(profile)
     for name, reading in profile.readings.items():
         layout.add_reading(name, reading, specs[name])
-    commands = Commands(layout)
-    commands.listen()
-    watched = tuple(_watched(layout))
-    proof = _proof(layout)
-    readers: dict[str, TopicReader] = {
+    commands = Commands(outline)
+    for text, names in commands.answers():
+        layout.add_answer(text, names)
+    watched = tuple(_watched(outline))
+    return CompiledDevice(outline, commands, _subscriptions(layout), watched, _readers(layout, watched))
+
+
+def _subscriptions(layout: Layout) -> tuple[Subscription, ...]:
+    return tuple(
+        Subscription(TopicFilter(topic), draft.session, draft.retain_handling)
+        for topic, draft in layout.topics.items()
+    )
+
+
+def _readers(layout: Layout, watched: tuple[TopicFilter, ...]) -> dict[str, TopicReader]:
+    proof, names = _proof(layout), Names()
+    return {
         topic: TopicReader(
             draft.build(),
-            most_bytes=profile.most_bytes,
+            names,
+            most_bytes=layout.outline.profile.most_bytes,
             proves=_proves(draft, proof),
             is_watched=any(covers(each, topic) for each in watched),
         )
         for topic, draft in layout.topics.items()
     }
-    return CompiledDevice(layout, commands, watched, readers)
 
 
-def _watched(layout: Layout) -> Iterator[TopicFilter]:
-    for text in layout.profile.command_topics:
-        rendered = template(text).render(layout.scope.values)
+def _watched(outline: Outline) -> Iterator[TopicFilter]:
+    for text in outline.profile.command_topics:
+        rendered = template(text).render(outline.scope.values)
         if rendered is not None:
             yield topic_filter(rendered)
 
@@ -172,7 +184,7 @@ def _proof(layout: Layout) -> Session | None:
     in the other would call back a device that has gone. A device that tells nothing on it is believed
     on the other, since a will that comes late would silence it for good.
     """
-    if not layout.profile.availability.traffic:
+    if not layout.outline.profile.availability.traffic:
         return None
     others = (draft for draft in layout.topics.values() if Carries.AVAILABILITY not in draft.carries)
     tells = any(draft.session is Session.CONTROL for draft in others)

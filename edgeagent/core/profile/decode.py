@@ -16,7 +16,7 @@ from typing import Final
 from edgeagent.contracts.door import ReadingValue, parse_readings
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.sources import Value
-from edgeagent.core.profile.extraction import Found, Group
+from edgeagent.core.profile.extraction import Found, Group, Names
 from edgeagent.core.profile.predicates import Test
 from edgeagent.core.profile.readers import NOTHING, UNUSABLE, Read
 from edgeagent.errors import MalformedError
@@ -92,18 +92,22 @@ class Content:
 class TopicReader:
     """Reads the messages of one topic of one device."""
 
-    __slots__ = ("_bare", "_content", "_groups", "_is_watched", "_most_bytes", "_proves")
+    __slots__ = ("_bare", "_content", "_groups", "_is_watched", "_most_bytes", "_names", "_proves")
 
-    def __init__(self, content: Content, *, most_bytes: int, proves: bool, is_watched: bool) -> None:
+    def __init__(
+        self, content: Content, names: Names, *, most_bytes: int, proves: bool, is_watched: bool
+    ) -> None:
         """Keep what the topic carries.
 
         Args:
             content: see ``Content``.
+            names: what the device's readings with ``*`` are called.
             most_bytes: of a payload.
             proves: whether a live message proves that the device is there.
             is_watched: whether a retained message on this topic acts as a command.
         """
         self._content = content
+        self._names = names
         self._groups = content.groups
         self._bare = content.bare
         self._most_bytes = most_bytes
@@ -141,7 +145,7 @@ class TopicReader:
         decoded.document = document
         missed = 0
         for group in self._groups:
-            missed += group.gather(document, decoded.readings)
+            missed += group.gather(document, decoded.readings, self._names)
         decoded.unusable = missed
         if not self._groups and self._bare:
             decoded.problem = Reason.INVALID_PAYLOAD

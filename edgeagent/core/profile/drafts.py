@@ -4,18 +4,16 @@ A source is told for a reading; a message arrives on a topic. Here sources are t
 topic what is read of it, sources under equal conditions in one group.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from edgeagent.contracts.door import ReadingValue
 from edgeagent.contracts.mqtt import RetainHandling, Session
-from edgeagent.contracts.sources import SiblingUnit, Value
+from edgeagent.contracts.sources import SiblingUnit
 from edgeagent.core.profile.decode import Bare, Content
-from edgeagent.core.profile.extraction import Group, Instances, Tree, UnitChoice
+from edgeagent.core.profile.extraction import Entry, Group, Tree, UnitChoice, tree_of
 from edgeagent.core.profile.parameters import Scope
 from edgeagent.core.profile.paths import Path, Step, getter, path
 from edgeagent.core.profile.predicates import predicate
-from edgeagent.core.profile.readers import NOTHING, UNUSABLE, Outcome, Read
 from edgeagent.ids import ReadingName
 
 
@@ -62,19 +60,17 @@ class GroupDraft:
     Attributes:
         scope: what the predicates' names stand for.
         unit: the unit that the content names.
-        entries: paths, names, and how they are read, by unit; under "" where there is one way only.
+        entries: what is read.
     """
 
     scope: Scope
     unit: SiblingUnit | None = None
-    entries: list[tuple[tuple[Step, ...], ReadingName | Instances, dict[str, Read]]] = field(
-        default_factory=list
-    )
+    entries: list[Entry] = field(default_factory=list)
 
-    def add(self, steps: tuple[Step, ...], name: ReadingName | Instances, reads: dict[str, Read]) -> None:
+    def add(self, entry: Entry) -> None:
         """Read one more thing, unless it is read already."""
-        if not any(steps == known and name == named for known, named, _ in self.entries):
-            self.entries.append((steps, name, reads))
+        if not any(entry.steps == known.steps and entry.name == known.name for known in self.entries):
+            self.entries.append(entry)
 
     def build(self, conditions: Conditions) -> Group:
         """Make the group."""
@@ -84,25 +80,21 @@ class GroupDraft:
             root=getter(Path(conditions.root)) if conditions.root else None,
             items=None if conditions.items is None else getter(Path(conditions.items)),
             tests=tuple(predicate(text).bind(values) for text in conditions.tests),
-            tree=self._tree("") if self.unit is None else self._unit_choice(self.unit),
+            tree=tree_of(tuple(self.entries)) if self.unit is None else self._unit_choice(self.unit),
         )
-
-    def _tree(self, unit: str) -> Tree:
-        tree = Tree()
-        for steps, name, reads in self.entries:
-            tree.add(steps, name, reads[unit])
-        return tree
 
     def _unit_choice(self, unit: SiblingUnit) -> UnitChoice:
-        unknown = Tree()
-        for steps, name, _ in self.entries:
-            unknown.add(steps, name, _of_a_strange_unit)
         return UnitChoice(
             getter(path(unit.pick).bind(self.scope.values)),
-            {word: self._tree(known) for word, known in unit.words.items()},
-            self._tree(unit.otherwise),
-            unknown,
+            {word: self._in_unit(known) for word, known in unit.words.items()},
+            self._in_unit(unit.otherwise),
+            self._in_unit(None),
         )
+
+    def _in_unit(self, unit: str | None) -> Tree:
+        rules = [replace(entry.rule, unit=unit) for entry in self.entries]
+        changed = zip(self.entries, rules, strict=True)
+        return tree_of(tuple(replace(entry, rule=rule) for entry, rule in changed))
 
 
 @dataclass(slots=True)
@@ -154,7 +146,3 @@ class TopicDraft:
             events=frozenset(self.events),
             tells_availability=Carries.AVAILABILITY in self.carries,
         )
-
-
-def _of_a_strange_unit(raw: ReadingValue) -> Value | Outcome:
-    return NOTHING if raw is None or isinstance(raw, dict | list) else UNUSABLE

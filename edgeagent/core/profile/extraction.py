@@ -9,6 +9,8 @@ device can make up members without end, so that a reading takes only the first 1
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import Final
 
@@ -16,7 +18,7 @@ from edgeagent.contracts.door import ReadingValue
 from edgeagent.contracts.sources import Value
 from edgeagent.core.profile.paths import Get, Missing, Step, Wild
 from edgeagent.core.profile.predicates import Test
-from edgeagent.core.profile.readers import NOTHING, UNUSABLE, Outcome, Read
+from edgeagent.core.profile.readers import NOTHING, UNUSABLE, Outcome, Read, Rule, reader
 from edgeagent.ids import ReadingName
 
 Found = list[tuple[ReadingName, Value]]
@@ -27,27 +29,26 @@ MOST_MEMBERS: Final = 64
 _SLUG: Final = 32
 
 
-class Instances:
-    """The names that a reading with ``*`` has given out."""
+class Names:
+    """The names that the readings with ``*`` of one device have given out."""
 
-    __slots__ = ("_base", "_names", "_slugs")
+    __slots__ = ("_given", "_slugs")
 
-    def __init__(self, base: str) -> None:
-        self._base = base
-        self._names: dict[str | int, ReadingName] = {}
-        self._slugs: set[str] = set()
+    def __init__(self) -> None:
+        self._given: dict[tuple[str, str | int], ReadingName] = {}
+        self._slugs: dict[str, set[str]] = {}
 
-    def name(self, member: str | int) -> ReadingName | None:
+    def name(self, base: str, member: str | int) -> ReadingName | None:
         """The name of a member's reading; None when there are too many, or another has that name."""
-        known = self._names.get(member)
+        known = self._given.get((base, member))
         if known is not None:
             return known
-        slug = slug_of(str(member))
-        if slug in self._slugs or not slug or len(self._names) >= MOST_INSTANCES:
+        slug, taken = slug_of(str(member)), self._slugs.setdefault(base, set())
+        if slug in taken or not slug or len(taken) >= MOST_INSTANCES:
             return None
-        self._slugs.add(slug)
-        name = ReadingName(f"{self._base}.{slug}")
-        self._names[member] = name
+        taken.add(slug)
+        name = ReadingName(f"{base}.{slug}")
+        self._given[base, member] = name
         return name
 
 
@@ -57,6 +58,21 @@ def slug_of(text: str) -> str:
     return "".join(char if char.isascii() and (char.isalnum() or char == "-") else "_" for char in lower)
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing to be read of a document.
+
+    Attributes:
+        steps: where.
+        name: of the reading; of one with ``*`` the part before the dot.
+        rule: how.
+    """
+
+    steps: tuple[Step, ...]
+    name: ReadingName
+    rule: Rule
+
+
 class Fan:
     """All members of an object or list, and what is read of each."""
 
@@ -64,27 +80,31 @@ class Fan:
 
     def __init__(self) -> None:
         # By key of the member; and of the member itself.
-        self._leaves: list[tuple[str, Instances, Read]] = []
-        self._whole: list[tuple[Instances, Read]] = []
+        self._leaves: list[tuple[str, str, Read]] = []
+        self._whole: list[tuple[str, Read]] = []
 
-    def add(self, rest: tuple[Step, ...], instances: Instances, read: Read) -> None:
+    def add(self, rest: tuple[Step, ...], base: str, read: Read) -> None:
         """Read one more thing of each member."""
         if rest and isinstance(rest[0], str):
-            self._leaves.append((rest[0], instances, read))
+            self._leaves.append((rest[0], base, read))
         else:
-            self._whole.append((instances, read))
+            self._whole.append((base, read))
 
-    def walk(self, value: ReadingValue, found: Found) -> int:
+    def walk(self, value: ReadingValue, found: Found, names: Names) -> int:
         """Read every member; the result counts what was unusable."""
         missed = 0
         for member, child in _members(value):
             if type(child) is dict:
-                for key, instances, read in self._leaves:
+                for key, base, read in self._leaves:
                     raw = child.get(key)
                     if raw is not None:
-                        missed += _keep(instances, member, read(raw), found)
-            for instances, read in self._whole:
-                missed += _keep(instances, member, read(child), found)
+                        result = read(raw)
+                        if result is not NOTHING:
+                            missed += _keep((base, member), result, found, names)
+            for base, read in self._whole:
+                result = read(child)
+                if result is not NOTHING:
+                    missed += _keep((base, member), result, found, names)
         return missed
 
 
@@ -94,10 +114,9 @@ def _members(value: ReadingValue) -> Iterable[tuple[str | int, ReadingValue]]:
     return enumerate(value[:MOST_MEMBERS], start=1) if type(value) is list else ()
 
 
-def _keep(instances: Instances, member: str | int, result: Value | Outcome, found: Found) -> int:
-    if result is NOTHING:
-        return 0
-    if result is UNUSABLE or (name := instances.name(member)) is None:
+def _keep(whose: tuple[str, str | int], result: Value | Outcome, found: Found, names: Names) -> int:
+    """Add what was read of a member, under its name; the result counts what was unusable."""
+    if isinstance(result, Outcome) or (name := names.name(*whose)) is None:
         return 1
     found.append((name, result))
     return 0
@@ -115,21 +134,19 @@ class Tree:
         self._own: list[tuple[ReadingName, Read]] = []
         self._fan: Fan | None = None
 
-    def add(self, steps: tuple[Step, ...], name: ReadingName | Instances, read: Read) -> None:
-        """Read one more thing."""
+    def add(self, steps: tuple[Step, ...], name: ReadingName, read: Read, *, is_wild: bool) -> None:
+        """Read one more thing; ``is_wild`` when a ``*`` is among the steps of its path."""
         if not steps:
-            if not isinstance(name, Instances):
-                self._own.append((name, read))
+            self._own.append((name, read))
             return
         step, rest = steps[0], steps[1:]
         if isinstance(step, Wild):
-            if isinstance(name, Instances):
-                self._fan = self._fan or Fan()
-                self._fan.add(rest, name, read)
+            self._fan = self._fan or Fan()
+            self._fan.add(rest, name, read)
         elif isinstance(step, int):
-            self._places.setdefault(step, Tree()).add(rest, name, read)
-        elif rest or isinstance(name, Instances):
-            self._branch(step).add(rest, name, read)
+            self._places.setdefault(step, Tree()).add(rest, name, read, is_wild=is_wild)
+        elif rest or is_wild:
+            self._branch(step).add(rest, name, read, is_wild=is_wild)
         else:
             self._leaves.append((step, name, read))
 
@@ -141,7 +158,7 @@ class Tree:
         self._branches.append((key, branch))
         return branch
 
-    def walk(self, value: ReadingValue, found: Found) -> int:
+    def walk(self, value: ReadingValue, found: Found, names: Names) -> int:
         """Read everything of a document; the result counts what was unusable."""
         missed = 0
         if type(value) is dict:
@@ -157,18 +174,18 @@ class Tree:
                 child = value.get(key)
                 # Below a key there is something to read only in an object or a list.
                 if type(child) is dict or type(child) is list:
-                    missed += branch.walk(child, found)
+                    missed += branch.walk(child, found, names)
         else:
-            missed += self._walk_other(value, found)
-        return missed if self._fan is None else missed + self._fan.walk(value, found)
+            missed += self._walk_other(value, found, names)
+        return missed if self._fan is None else missed + self._fan.walk(value, found, names)
 
-    def _walk_other(self, value: ReadingValue, found: Found) -> int:
+    def _walk_other(self, value: ReadingValue, found: Found, names: Names) -> int:
         """Read a list, or a value that stands for itself."""
         missed = 0
         if type(value) is list:
             for place, branch in self._places.items():
                 if place < len(value):
-                    missed += branch.walk(value[place], found)
+                    missed += branch.walk(value[place], found, names)
         for name, read in self._own:
             result = read(value)
             if result is UNUSABLE:
@@ -176,6 +193,15 @@ class Tree:
             elif result is not NOTHING:
                 found.append((name, result))
         return missed
+
+
+@lru_cache(maxsize=1024)
+def tree_of(entries: tuple[Entry, ...]) -> Tree:
+    """Lay the paths of a group together. Devices that are alike share what comes of it."""
+    tree = Tree()
+    for entry in entries:
+        tree.add(entry.steps, entry.name, reader(entry.rule), is_wild=Wild.WILD in entry.steps)
+    return tree
 
 
 class UnitChoice:
@@ -218,7 +244,7 @@ class Group:
         self._tree = tree if isinstance(tree, Tree) else None
         self._units = tree if isinstance(tree, UnitChoice) else None
 
-    def gather(self, document: ReadingValue, found: Found) -> int:
+    def gather(self, document: ReadingValue, found: Found, names: Names) -> int:
         """Add the readings of a document to ``found``; the result counts what was unusable."""
         for test in self._when:
             if not test(document):
@@ -227,17 +253,17 @@ class Group:
             members = self._items(document)
             if not isinstance(members, list):
                 return 0
-            return sum(self._read(member, found) for member in members[:MOST_MEMBERS])
+            return sum(self._read(member, found, names) for member in members[:MOST_MEMBERS])
         if self._root is None:
-            return self._read(document, found)
+            return self._read(document, found, names)
         content = self._root(document)
-        return 0 if isinstance(content, Missing) else self._read(content, found)
+        return 0 if isinstance(content, Missing) else self._read(content, found, names)
 
-    def _read(self, content: ReadingValue, found: Found) -> int:
+    def _read(self, content: ReadingValue, found: Found, names: Names) -> int:
         for test in self._tests:
             if not test(content):
                 return 0
         tree = self._tree
         if tree is None and self._units is not None:
             tree = self._units.tree(content)
-        return 0 if tree is None else tree.walk(content, found)
+        return 0 if tree is None else tree.walk(content, found, names)

@@ -12,11 +12,12 @@ from edgeagent.contracts.sources import Place, Reading, ReadingKind, SiblingUnit
 from edgeagent.core.profile.channels import Channel, channels_with, name_for
 from edgeagent.core.profile.decode import AVAILABILITY, Bare
 from edgeagent.core.profile.drafts import Carries, Conditions, TopicDraft
-from edgeagent.core.profile.extraction import Instances
+from edgeagent.core.profile.extraction import Entry
 from edgeagent.core.profile.parameters import OF_A_CHANNEL, Scope, applies, identifying
 from edgeagent.core.profile.paths import Step, path
 from edgeagent.core.profile.predicates import predicate
-from edgeagent.core.profile.rules import Target, bare_reader, readers_for
+from edgeagent.core.profile.readers import reader
+from edgeagent.core.profile.rules import Target, rule_for, sibling
 from edgeagent.core.profile.spec import ReadingSpec
 from edgeagent.core.profile.templates import template
 from edgeagent.ids import ReadingName, Topic, topic
@@ -65,15 +66,14 @@ class Use:
         return conditions, pick.steps
 
 
-@dataclass(slots=True)
-class Layout:
-    """The topics of a device while they grow.
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What is known of a device before any message.
 
     Attributes:
         profile: of its family.
         scope: its values.
         channels: its channels by kind.
-        topics: what each carries.
         names: the readings that it can have, but for those with ``*``: by the part before the dot, and
             the kind and id of the channel (none: the device itself).
         own_topics: the topics that only this device may write, by the reading that they show.
@@ -82,9 +82,26 @@ class Layout:
     profile: DeviceProfile
     scope: Scope
     channels: Mapping[str, tuple[Channel, ...]]
-    topics: dict[Topic, TopicDraft] = field(default_factory=dict)
     names: dict[tuple[str, str, int], ReadingName] = field(default_factory=dict)
     own_topics: dict[ReadingName, set[str]] = field(default_factory=dict)
+
+    def names_for(self, channel: Channel | None) -> dict[str, ReadingName]:
+        """The readings by the part of their name before the dot, as one channel sees them."""
+        own = ("", 0) if channel is None else (channel.kind, channel.id)
+        return {base: name for (base, *of), name in self.names.items() if tuple(of) in {("", 0), own}}
+
+
+@dataclass(slots=True)
+class Layout:
+    """The topics of a device while they grow.
+
+    Attributes:
+        outline: of the device; its names grow along.
+        topics: what each carries.
+    """
+
+    outline: Outline
+    topics: dict[Topic, TopicDraft] = field(default_factory=dict)
 
     def add_reading(self, base: str, reading: Reading, spec: ReadingSpec) -> None:
         """Lay out the sources of a reading.
@@ -111,7 +128,7 @@ class Layout:
         Raises:
             MalformedError: a parameter's value does not fit in.
         """
-        availability = self.profile.availability
+        availability = self.outline.profile.availability
         target = Target(base=AVAILABILITY, kind=ReadingKind.BOOLEAN, words=availability.words)
         self._add(target, availability.sources, Carries.AVAILABILITY)
 
@@ -121,23 +138,16 @@ class Layout:
         if rendered is not None:
             self.topics.setdefault(topic(rendered), TopicDraft()).carries.add(Carries.ANSWER)
 
-    def names_for(self, channel: Channel | None) -> dict[str, ReadingName]:
-        """The readings by the part of their name before the dot, as one channel sees them."""
-        own = ("", 0) if channel is None else (channel.kind, channel.id)
-        return {base: name for (base, *of), name in self.names.items() if tuple(of) in {("", 0), own}}
-
     def _add(self, target: Target, sources: tuple[Source, ...], carries: Carries) -> None:
-        siblings = channels_with((source.each for source in sources), self.channels)
-        instances = Instances(target.base)
+        siblings = channels_with((source.each for source in sources), self.outline.channels)
         for source in sources:
-            is_wild = source.pick is not None and path(source.pick).is_wild
             for use in self._uses(source):
-                name = instances if is_wild else name_for(target.base, use.channel, siblings)
-                self._add_use(target, use, carries, name)
+                self._add_use(target, use, carries, name_for(target.base, use.channel, siblings))
 
     def _uses(self, source: Source) -> Iterator[Use]:
-        for channel in (None,) if source.each is None else self.channels[source.each]:
-            scope = self.scope if channel is None else channel.scope
+        outline = self.outline
+        for channel in (None,) if source.each is None else outline.channels[source.each]:
+            scope = outline.scope if channel is None else channel.scope
             if applies(source.only_if, scope):
                 for place in self._places(source):
                     use = Use(source, place, scope, channel)
@@ -146,32 +156,35 @@ class Layout:
 
     def _places(self, source: Source) -> tuple[Place, ...]:
         if source.message is not None:
-            return self.profile.messages[source.message].places
+            return self.outline.profile.messages[source.message].places
         return () if source.topic is None else (Place(topic=source.topic),)
 
-    def _add_use(self, target: Target, use: Use, carries: Carries, name: ReadingName | Instances) -> None:
+    def _add_use(self, target: Target, use: Use, carries: Carries, name: ReadingName) -> None:
         rendered = template(use.place.topic).render(use.scope.values)
         if rendered is None:
             return
         draft = self.topics.setdefault(topic(rendered), TopicDraft())
         draft.carries.add(carries)
-        if not isinstance(name, Instances):
-            of = ("", 0) if use.channel is None else (use.channel.kind, use.channel.id)
-            self.names[target.base, *of] = name
-            if template(use.place.topic).placeholders & identifying(self.profile):
-                self.own_topics.setdefault(name, set()).add(rendered)
-            if target.event:
-                draft.events.add(name)
-            if use.source.pick is None:
-                draft.add_bare(_bare(target, use, name))
-        if use.source.pick is not None:
+        if target.event:
+            draft.events.add(name)
+        pick = use.source.pick
+        if pick is None or not path(pick).is_wild:
+            self._note(name, target.base, use, rendered)
+        if pick is None:
+            draft.add_bare(_bare(target, use, name))
+        else:
             conditions, steps = use.conditions()
-            unit = use.source.unit if isinstance(use.source.unit, SiblingUnit) else None
-            reads = readers_for(target, use.source, use.scope)
-            draft.group(conditions, use.scope, unit).add(steps, name, reads)
+            entry = Entry(steps, name, rule_for(target, use.source, use.scope))
+            draft.group(conditions, use.scope, sibling(use.source)).add(entry)
+
+    def _note(self, name: ReadingName, base: str, use: Use, rendered: str) -> None:
+        of = ("", 0) if use.channel is None else (use.channel.kind, use.channel.id)
+        self.outline.names[base, *of] = name
+        if template(use.place.topic).placeholders & identifying(self.outline.profile):
+            self.outline.own_topics.setdefault(name, set()).add(rendered)
 
 
 def _bare(target: Target, use: Use, name: ReadingName) -> Bare:
     tests = tuple(predicate(text).bind(use.scope.values) for text in use.source.when)
-    read = bare_reader(target, use.source, use.scope) if use.source.const is None else None
+    read = reader(rule_for(target, use.source, use.scope)) if use.source.const is None else None
     return Bare(name, read, use.source.const, tests)

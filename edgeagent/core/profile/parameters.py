@@ -66,11 +66,9 @@ class Scope:
     """What placeholders stand for.
 
     Attributes:
-        kinds: the type of each name.
-        values: the value of each that has one.
+        values: the value of each name that has one.
     """
 
-    kinds: Kinds
     values: Mapping[str, ParameterValue]
 
     def has(self, names: frozenset[str]) -> bool:
@@ -124,7 +122,7 @@ def settle(profile: DeviceProfile, device: DeviceId, given: Mapping[str, object]
             values[name] = _checked(name, parameter, value)
         elif not parameter.optional:
             raise MalformedError(f"the parameter {name!r} is missing")
-    return Scope(kinds_of(profile), values)
+    return Scope(values)
 
 
 def check(parameter: Parameter, value: object) -> ParameterValue:

@@ -10,14 +10,15 @@ Numbers in text are plain decimals in ASCII: ``23.5``, ``-4``, ``1e3``; not ``23
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Final
 
 from edgeagent.contracts.door import ReadingValue
 from edgeagent.contracts.sources import ReadingKind, Value
-from edgeagent.core.profile.units import Convert
+from edgeagent.core.profile.units import conversion
 
 
 class Outcome(Enum):
@@ -48,15 +49,18 @@ _RGB: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """How the raw values of one source are read.
+    """How the raw values of one source are read. A value itself: equal rules share one closure.
 
     Attributes:
         kind: what they become.
         low: the least number.
         high: the greatest number.
-        words: the device's words for our values.
+        words: the device's words with our values; None where there are none.
         others: what a word that is not among them is.
-        convert: from the device's number to ours.
+        unit: of the device's numbers; None for one that is not known, in which nothing can be read.
+        target: the unit that they become.
+        scale: what the device's numbers are multiplied by, first of all.
+        offset: what is added then.
         numeric_text: whether a number may be text.
         unknown: raw values that mean "not known".
         longest: characters of a text.
@@ -66,17 +70,27 @@ class Rule:
     kind: ReadingKind
     low: float = -LARGEST
     high: float = LARGEST
-    words: Mapping[str, Value] | None = None
+    words: tuple[tuple[str, Value], ...] | None = None
     others: str = "unusable"
-    convert: Convert | None = None
+    unit: str | None = ""
+    target: str = ""
+    scale: float = 1.0
+    offset: float = 0.0
     numeric_text: bool = False
     unknown: tuple[int | float | str, ...] = ()
     longest: int = 64
     event: bool = False
 
 
+@lru_cache(maxsize=2048)
 def reader(rule: Rule) -> Read:
-    """Make the closure that reads raw values by a rule."""
+    """Make the closure that reads raw values by a rule.
+
+    Raises:
+        MalformedError: its unit cannot become the target.
+    """
+    if rule.unit is None:
+        return _no_value
     read = _worded(rule) if rule.words is not None else _plain(rule)
     return _guarded(read, rule.unknown) if rule.unknown else read
 
@@ -129,7 +143,8 @@ def _boolean(raw: ReadingValue) -> Value | Outcome:
 
 
 def _number(rule: Rule) -> Read:
-    low, high, convert, numeric_text = rule.low, rule.high, rule.convert, rule.numeric_text
+    low, high, numeric_text = rule.low, rule.high, rule.numeric_text
+    convert = conversion(rule.unit or rule.target, rule.target, scale=rule.scale, offset=rule.offset)
 
     def read(raw: ReadingValue) -> Value | Outcome:
         if type(raw) is float or type(raw) is int:
@@ -154,13 +169,14 @@ def _number(rule: Rule) -> Read:
 
 
 def _integer(rule: Rule) -> Read:
-    number, converts = _number(rule), rule.convert is not None
+    number = _number(rule)
+    converts = rule.unit not in {"", rule.target} or rule.scale != 1 or rule.offset != 0
 
     def read(raw: ReadingValue) -> Value | Outcome:
         value = number(raw)
         if type(value) is not float:
             return value
-        # What a conversion made is rounded; what the device sent as 40.5 is not a whole number.
+        # What a conversion made is rounded; 40.5 as it was sent is not a whole number.
         return round(value) if converts or value.is_integer() else UNUSABLE
 
     return read

@@ -6,9 +6,8 @@ from typing import Final
 
 from edgeagent.contracts.sources import ReadingKind, SiblingUnit, Source, Texts, Value
 from edgeagent.core.profile.parameters import Scope
-from edgeagent.core.profile.readers import LARGEST, Read, Rule, plain_number, reader
+from edgeagent.core.profile.readers import LARGEST, Rule, plain_number
 from edgeagent.core.profile.templates import whole
-from edgeagent.core.profile.units import Convert, Scale, converter
 from edgeagent.errors import MalformedError
 
 _TRUTHS: Final[Mapping[str, Value]] = {"true": True, "false": False}
@@ -39,29 +38,38 @@ class Target:
     event: bool = False
 
 
-def readers_for(target: Target, source: Source, scope: Scope) -> dict[str, Read]:
-    """The ways in which a source in a document is read: one for each unit that the document may name.
+def rule_for(target: Target, source: Source, scope: Scope) -> Rule:
+    """How a source is read. In a bare payload everything is text.
 
-    Returns:
-        By unit; under "" where the document names none.
-
-    Raises:
-        MalformedError: a word stands for two values.
-    """
-    if isinstance(source.unit, SiblingUnit):
-        units = {*source.unit.words.values(), source.unit.otherwise}
-        return {unit: reader(_rule(target, source, scope, unit)) for unit in units}
-    return {"": reader(_rule(target, source, scope, source.unit or target.unit))}
-
-
-def bare_reader(target: Target, source: Source, scope: Scope) -> Read:
-    """How a source reads a bare payload, in which everything is text.
+    The unit that a message names is put in for each unit by whoever knows them.
 
     Raises:
         MalformedError: a word stands for two values.
     """
-    unit = target.unit if source.unit is None or isinstance(source.unit, SiblingUnit) else source.unit
-    return reader(_rule(target, source, scope, unit, is_text=True))
+    is_bare = source.pick is None
+    words = _words(target.kind, source.words if source.words is not None else target.words, scope)
+    if words is None and is_bare and target.kind is ReadingKind.BOOLEAN:
+        words = dict(_TRUTHS)
+    return Rule(
+        kind=target.kind,
+        low=target.low,
+        high=target.high,
+        words=None if words is None else tuple(words.items()),
+        others=source.others,
+        unit=source.unit if isinstance(source.unit, str) else target.unit,
+        target=target.unit,
+        scale=source.scale,
+        offset=source.offset,
+        numeric_text=is_bare or source.numeric_text,
+        unknown=source.unknown,
+        longest=target.longest,
+        event=target.event,
+    )
+
+
+def sibling(source: Source) -> SiblingUnit | None:
+    """The unit that the message names; None where it names none."""
+    return source.unit if isinstance(source.unit, SiblingUnit) else None
 
 
 def value_of(kind: ReadingKind, text: str) -> Value:
@@ -76,37 +84,6 @@ def value_of(kind: ReadingKind, text: str) -> Value:
     if value is None or (kind is ReadingKind.INTEGER and not isinstance(value, int)):
         raise MalformedError(f"{text!r} is no {kind} value")
     return value
-
-
-def conversion(source: Source, unit: str, target_unit: str) -> Convert | None:
-    """From the device's number to the reading's: first the scale, then the unit.
-
-    Raises:
-        MalformedError: the one unit cannot become the other.
-    """
-    convert = converter(unit, target_unit)
-    if source.scale == 1 and source.offset == 0:
-        return convert
-    scale = Scale(source.scale, source.offset).forth
-    return scale if convert is None else lambda value: convert(scale(value))
-
-
-def _rule(target: Target, source: Source, scope: Scope, unit: str, *, is_text: bool = False) -> Rule:
-    words = _words(target.kind, source.words if source.words is not None else target.words, scope)
-    if words is None and is_text and target.kind is ReadingKind.BOOLEAN:
-        words = dict(_TRUTHS)
-    return Rule(
-        kind=target.kind,
-        low=target.low,
-        high=target.high,
-        words=words,
-        others=source.others,
-        convert=conversion(source, unit, target.unit),
-        numeric_text=is_text or source.numeric_text,
-        unknown=source.unknown,
-        longest=target.longest,
-        event=target.event,
-    )
 
 
 def _words(kind: ReadingKind, written: Mapping[str, Texts] | None, scope: Scope) -> dict[str, Value] | None:

@@ -85,6 +85,22 @@ def converter(source: str, target: str) -> Convert | None:
     return convert
 
 
+def conversion(unit: str, target: str, *, scale: float = 1.0, offset: float = 0.0) -> Convert | None:
+    """From a device's number to one in ``target``: first the scale, then the unit.
+
+    Returns:
+        None when they are the same.
+
+    Raises:
+        MalformedError: the one unit cannot become the other.
+    """
+    convert = converter(unit, target)
+    if scale == 1 and offset == 0:
+        return convert
+    first = Scale(scale, offset).forth
+    return first if convert is None else lambda value: convert(first(value))
+
+
 def _reciprocal(value: float) -> float:
     # No light has 0 kelvin or 0 mired: out of any range is what 0 becomes.
     return round(1_000_000 / value, _DIGITS) if value else 0.0

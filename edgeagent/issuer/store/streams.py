@@ -20,6 +20,9 @@ from edgeagent.issuer.event_data import Arrived, Upload
 from edgeagent.issuer.wire import MOST_RANGES, StreamStatus
 from edgeagent.store.database import Snapshot, Transaction
 
+PAGE_BYTES: Final = 512 * 1024
+"""About how much one page of events holds at most."""
+
 # The ranges are disjoint, so that besides those that begin inside only the last one before can touch.
 _TOUCHED: Final = """
 SELECT first, last FROM ranges
@@ -47,10 +50,15 @@ INSERT INTO refused_events (hub, epoch, stream, number, reason) VALUES (?, ?, ?,
 _REFUSE_NO_MORE: Final = """
 DELETE FROM refused_events WHERE hub = ? AND epoch = ? AND stream = ? AND number = ?
 """
+# Bounded in events and in bytes; the first one in any case.
 _PAGE: Final = """
-SELECT number, event FROM events
- WHERE hub = :hub AND epoch = :epoch AND stream = :stream AND number > :after
- ORDER BY number LIMIT :most
+SELECT number, event
+  FROM (SELECT number, event, sum(length(event)) OVER (ORDER BY number) - length(event) AS before
+          FROM events
+         WHERE hub = :hub AND epoch = :epoch AND stream = :stream AND number > :after
+         ORDER BY number LIMIT :most)
+ WHERE before < :most_bytes
+ ORDER BY number
 """
 _TOTALS: Final = """
 SELECT count(*) AS ranges, coalesce(sum(last - first + 1), 0) AS stored, coalesce(max(last), 0) AS last
@@ -110,8 +118,9 @@ def prune(tx: Transaction, upload: Upload, *, keep: int) -> None:
 def page(
     db: Snapshot, hub: HubId, life: Epoch, stream: Stream, *, after: int, most: int
 ) -> list[tuple[int, str]]:
-    """Events of a stream from one number on: number and CloudEvent, rising."""
-    rows = db.rows(_PAGE, {**_named((hub, life, stream)), "after": after, "most": most})
+    """Events of a stream after a number: number and CloudEvent, rising; at most about ``PAGE_BYTES``."""
+    bounds = {"after": after, "most": most, "most_bytes": PAGE_BYTES}
+    rows = db.rows(_PAGE, {**_named((hub, life, stream)), **bounds})
     return [(int(row["number"]), str(row["event"])) for row in rows]
 
 

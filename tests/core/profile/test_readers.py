@@ -25,10 +25,10 @@ pytestmark = pytest.mark.requirement("M1", "M6")
 
 NUMBER, INTEGER = Rule(kind=ReadingKind.NUMBER, low=-50, high=150), Rule(kind=ReadingKind.INTEGER)
 TEXT, BOOLEAN = Rule(kind=ReadingKind.TEXT, longest=8), Rule(kind=ReadingKind.BOOLEAN)
-WORDS = Rule(kind=ReadingKind.BOOLEAN, words={"ON": True, "OFF": False, "1": True})
-OTHERS = Rule(kind=ReadingKind.BOOLEAN, words={"standby": False, "*": True})
+WORDS = Rule(kind=ReadingKind.BOOLEAN, words=(("ON", True), ("OFF", False), ("1", True)))
+OTHERS = Rule(kind=ReadingKind.BOOLEAN, words=(("standby", False), ("*", True)))
 NUMERIC_TEXT = Rule(kind=ReadingKind.NUMBER, numeric_text=True)
-MIRED = Rule(kind=ReadingKind.INTEGER, low=1900, high=6600, convert=converter("mired", "K"))
+MIRED = Rule(kind=ReadingKind.INTEGER, low=1900, high=6600, unit="mired", target="K")
 SENTINEL = Rule(kind=ReadingKind.NUMBER, unknown=(999, "n/a"))
 
 
@@ -83,8 +83,8 @@ def test_a_raw_value_becomes_a_reading_or_is_told_why_not(
 
 
 def test_a_word_to_be_ignored_leaves_no_trace_and_one_to_be_kept_is_read_as_it_is() -> None:
-    ignoring = reader(Rule(kind=ReadingKind.BOOLEAN, words={"on": True}, others="ignore"))
-    keeping = reader(Rule(kind=ReadingKind.TEXT, words={"1": "HDMI 1"}, others="keep"))
+    ignoring = reader(Rule(kind=ReadingKind.BOOLEAN, words=(("on", True),), others="ignore"))
+    keeping = reader(Rule(kind=ReadingKind.TEXT, words=(("1", "HDMI 1"),), others="keep"))
 
     assert ignoring("overpower") is NOTHING
     assert keeping("1") == "HDMI 1"

@@ -211,6 +211,15 @@ def test_an_answer_accepts_and_a_notification_applies() -> None:
 
 
 @pytest.mark.requirement("M2")
+def test_a_switch_that_was_so_before_says_so_in_its_answer() -> None:
+    device = shelly()
+    plan = device.plan(ActionName.POWER, {"on": True}, number=NUMBER)
+
+    assert after(device, plan, answered(result={"was_on": True})).confirmed == Confirmed(Level.APPLIED)
+    assert after(device, plan, answered(result={"was_on": 1})).confirmed == Confirmed(Level.ACCEPTED)
+
+
+@pytest.mark.requirement("M2")
 @pytest.mark.parametrize(
     "answer",
     [

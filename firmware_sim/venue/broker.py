@@ -1,0 +1,174 @@
+"""The broker of a venue: mosquitto, or the embedded iotcore where that cannot be had.
+
+mosquitto marks what it delivers again (DUP, MQTT 5 section 4.4); iotcore does not, and takes MQTT 5 and 3.1.1
+on two ports. Both listen on loopback alone, let everybody in, and keep nothing when they end.
+"""
+
+import asyncio
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from firmware_sim.fields import InputError
+from firmware_sim.venue.children import Child, Children
+from firmware_sim.venue.errors import VenueError
+from firmware_sim.venue.loopback import HOST, free_port, listens
+
+# Where Debian has mosquitto; a plain user's PATH often lacks it.
+_PLACES: Final = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+_TRIES: Final = 3
+_STARTING: Final = 15.0
+_LOOK: Final = 0.05
+
+
+class Make(StrEnum):
+    """Which broker."""
+
+    MOSQUITTO = "mosquitto"
+    IOTCORE = "iotcore"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """A running broker.
+
+    Attributes:
+        make: which.
+        port: for MQTT 5, which the hub speaks.
+        port_v4: for MQTT 3.1.1, which appliances speak.
+        config: its configuration.
+    """
+
+    make: Make
+    port: int
+    port_v4: int
+    config: Path
+
+    @property
+    def marks_redeliveries(self) -> bool:
+        """Whether a reading that comes a second time can be told from an equal one."""
+        return self.make is Make.MOSQUITTO
+
+    def words(self) -> str:
+        """It in a few words."""
+        if self.make is Make.MOSQUITTO:
+            return f"mosquitto on {HOST}:{self.port}"
+        return f"the embedded iotcore on {HOST}:{self.port} (MQTT 5) and {HOST}:{self.port_v4} (MQTT 3.1.1)"
+
+
+def choose(asked: Make | None) -> Make:
+    """Which broker to take: the one that is asked for, else mosquitto, else iotcore.
+
+    Raises:
+        InputError: it is not there, nor is any.
+    """
+    there = [make for make in Make if _is_there(make)]
+    if asked is not None and asked not in there:
+        raise InputError(f"--broker: {asked} is not installed; {_ADVICE[asked]}")
+    if not there:
+        raise InputError(f"no broker is installed; {_ADVICE[Make.MOSQUITTO]}, or {_ADVICE[Make.IOTCORE]}")
+    return asked or there[0]
+
+
+async def start_broker(make: Make, folder: Path, children: Children) -> Broker:
+    """Start a broker, and return once it takes connections.
+
+    Raises:
+        VenueError: it does not start.
+    """
+    folder.mkdir()
+    for _ in range(_TRIES):
+        broker, command = _prepared(make, folder)
+        child = await children.start("broker", command)
+        if await _is_up(broker, child):
+            return broker
+    # Its ports were taken by others between looking and listening, or it has a reason of its own.
+    raise child.trouble("does not start")
+
+
+async def _is_up(broker: Broker, child: Child) -> bool:
+    try:
+        async with asyncio.timeout(_STARTING):
+            while child.alive:
+                if await listens(broker.port) and await listens(broker.port_v4):
+                    # Whoever listens there may be another, on whose account ours has just ended.
+                    await asyncio.sleep(_LOOK)
+                    return child.alive
+                await asyncio.sleep(_LOOK)
+    except TimeoutError as why:
+        raise child.trouble(f"does not listen within {_STARTING:g} s") from why
+    return False
+
+
+def _prepared(make: Make, folder: Path) -> tuple[Broker, list[str]]:
+    """Write a broker's configuration; say where it will listen, and what to start."""
+    port = free_port()
+    match make:
+        case Make.MOSQUITTO:
+            config = folder / "mosquitto.conf"
+            config.write_text(_mosquitto(port), "utf-8")
+            program = shutil.which("mosquitto", path=_PLACES)
+            if program is None:
+                raise VenueError("mosquitto has gone")
+            return Broker(make=make, port=port, port_v4=port, config=config), [program, "-c", str(config)]
+        case Make.IOTCORE:
+            config, port_v4 = folder / "iotcore.toml", free_port()
+            config.write_text(_iotcore(port, port_v4), "utf-8")
+            command = [sys.executable, "-m", "iotcore", "--config", str(config)]
+            return Broker(make=make, port=port, port_v4=port_v4, config=config), command
+
+
+def _is_there(make: Make) -> bool:
+    if make is Make.MOSQUITTO:
+        return shutil.which("mosquitto", path=_PLACES) is not None
+    return find_spec("iotcore") is not None
+
+
+_ADVICE: Final = {
+    Make.MOSQUITTO: "sudo apt-get install mosquitto",
+    Make.IOTCORE: "pip install 'edgeagent[demo]' for the embedded iotcore",
+}
+
+
+def _mosquitto(port: int) -> str:
+    lines = [
+        # As root it would become a user that may not read this folder.
+        *(["user root"] if os.geteuid() == 0 else []),
+        f"listener {port} {HOST}",
+        "allow_anonymous true",
+        "persistence false",
+        # As delivered it drops QoS 1 beyond 1,000 without a word.
+        "max_queued_messages 100000",
+        "set_tcp_nodelay true",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _iotcore(port: int, port_v4: int) -> str:
+    servers = "".join(
+        f"""
+[{version}.1]
+name = "{version}"
+listen = "{HOST}:{one}"
+next_connection_delay_ms = 1
+[{version}.1.connections]
+connection_timeout_ms = 60000
+max_payload_size = 1048576
+max_inflight_count = 500
+dynamic_filters = true
+"""
+        for version, one in (("v5", port), ("v4", port_v4))
+    )
+    return f"""id = 0
+[router]
+id = 0
+max_connections = 100
+max_outgoing_packet_count = 200
+max_segment_size = 104857600
+max_segment_count = 10
+{servers}"""

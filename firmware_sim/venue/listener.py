@@ -1,0 +1,89 @@
+"""The venue's own listener at the broker: which numbered readings the appliances said.
+
+It hears what the hub hears, reads it with nothing of the hub's, and keeps off command topics: whoever
+subscribes there makes the broker believe that an appliance listens.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from typing import Final
+
+from firmware_sim.fields import Json
+from firmware_sim.firmware import Heard, Subscription, Will
+from firmware_sim.link import Broker, Connected, Granted, Link, LinkEvent, Login
+from firmware_sim.venue.errors import VenueError
+from firmware_sim.venue.evidence import FIRST_NUMBER
+from firmware_sim.venue.loopback import HOST
+
+_FILTERS: Final = ("tele/+/SENSOR", "+/events/rpc")
+_STARTING: Final = 10.0
+_WATT_HOURS: Final = 1000
+
+
+class Listener:
+    """Counts."""
+
+    def __init__(self) -> None:
+        self.heard: Counter[int] = Counter()
+        self._listening = asyncio.Event()
+        self._link: Link | None = None
+
+    @asynccontextmanager
+    async def at(self, port: int) -> AsyncIterator[None]:
+        """Listen at a broker while inside.
+
+        Raises:
+            VenueError: it does not let us.
+        """
+        login = Login(
+            client_id="venue-listener",
+            keepalive=timedelta(seconds=60),
+            will=Will("venue/listener", "gone", 0, retain=False),
+        )
+        self._link = link = Link(Broker(HOST, port), login, self._tell)
+        living = asyncio.create_task(link.live(), name="listener")
+        try:
+            async with asyncio.timeout(_STARTING):
+                await self._listening.wait()
+            yield
+        except TimeoutError as why:
+            raise VenueError("the broker does not take the venue's listener") from why
+        finally:
+            living.cancel()
+            with suppress(asyncio.CancelledError):
+                await living
+
+    def _tell(self, event: LinkEvent) -> None:
+        match event:
+            case Connected():
+                assert self._link is not None  # noqa: S101 - it is what tells
+                self._link.subscribe([Subscription(entry, 1) for entry in _FILTERS])
+            case Granted():
+                self._listening.set()
+            case Heard():
+                self.heard.update(numbers(event.payload))
+
+
+def numbers(payload: bytes) -> Iterator[int]:
+    """The number of a numbered reading, read as a Tasmota or a Shelly writes it; most messages have none."""
+    try:
+        message: Json = json.loads(payload)
+    except ValueError:
+        return
+    match message:
+        case {"ENERGY": {"Total": int(total)}} if total >= FIRST_NUMBER:
+            yield total
+        case {"method": "NotifyStatus", "params": dict(params)}:
+            for part in params.values():
+                match part:
+                    case {"aenergy": {"total": int(total) | float(total)}}:
+                        if total >= FIRST_NUMBER * _WATT_HOURS:
+                            yield round(total / _WATT_HOURS)
+                    case _:
+                        pass
+        case _:
+            pass

@@ -1,0 +1,138 @@
+"""Events are what ``docs/events.schema.json`` says."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+from jsonschema import Draft202012Validator
+from pydantic import JsonValue
+
+from edgeagent.contracts.actions import ActionName
+from edgeagent.contracts.event import EventType, Stream, render
+from edgeagent.contracts.policy import Level
+from edgeagent.contracts.reasons import Reason
+from edgeagent.contracts.receipt import Outcome, Receipt, StateMark
+from edgeagent.ids import hub_id
+from tests.issuer.building import EPOCH, hello, order, receipt, receipt_event, state, stored
+
+SCHEMA: Final = json.loads((Path(__file__).parents[2] / "docs" / "events.schema.json").read_text("utf-8"))
+VALIDATOR: Final = Draft202012Validator(SCHEMA, format_checker=Draft202012Validator.FORMAT_CHECKER)
+HUB: Final = hub_id("venue-7")
+
+EXAMPLES: Final[Mapping[EventType, dict[str, JsonValue]]] = {
+    EventType.HUB_HELLO: {"version": "0.1.0", "boot": "3c1e"},
+    EventType.DEVICE_ADMITTED: {"label": "TV in the bar", "profile": "tasmota", "actions": ["power"]},
+    EventType.DEVICE_FORGOTTEN: {},
+    EventType.STATE: {
+        "version": 8,
+        "etag": "0" * 16,
+        "readings": {"power.2": {"value": True, "version": 8, "retained": True}},
+    },
+    EventType.TELEMETRY: {"readings": {"temperature.si7021": 21.5, "fw": "14.2", "seq": 7}},
+    EventType.CORRECTED: {"command": "c1", "device": "tv-1", "level": "applied"},
+    EventType.REFUSED: {"command": "c1", "reason": "id_conflict", "detail": "", "issuer": "0" * 64},
+    EventType.GAP: {"cause": "coalesced", "readings": ["power"], "changes": 3},
+    EventType.ALERT: {"reason": "retained_command", "topic": "'cmnd/tv/POWER'"},
+}
+
+
+def event(kind: EventType, data: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    value: dict[str, JsonValue] = json.loads(render(HUB, EPOCH, Stream.RECORD, stored(1, kind, data)))
+    return value
+
+
+@pytest.mark.requirement("U8")
+def test_the_schema_is_one_and_knows_every_type_of_event() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+    assert set(SCHEMA["$defs"]["event"]["properties"]["type"]["enum"]) == {str(kind) for kind in EventType}
+    assert {*EXAMPLES, EventType.RECEIPT} == set(EventType)
+    conditions = [SCHEMA["$defs"][rule["if"]["$ref"].rpartition("/")[2]] for rule in SCHEMA["allOf"]]
+    assert {one["properties"]["type"]["const"] for one in conditions} == {str(kind) for kind in EventType}
+
+
+@pytest.mark.requirement("U8")
+@pytest.mark.parametrize("kind", EXAMPLES, ids=str)
+def test_an_event_as_the_agent_writes_it_fits(kind: EventType) -> None:
+    VALIDATOR.validate(event(kind, EXAMPLES[kind]))
+
+
+@pytest.mark.requirement("U8")
+def test_our_builders_events_fit() -> None:
+    for built in (hello(), state(2, 7, power=True), receipt_event(3, order(HUB))):
+        VALIDATOR.validate(json.loads(render(HUB, EPOCH, Stream.RECORD, built)))
+
+
+@pytest.mark.requirement("U8", "A4")
+@pytest.mark.parametrize("outcome", Outcome, ids=str)
+def test_every_receipt_fits(outcome: Outcome) -> None:
+    whole = receipt(order(HUB), outcome=outcome).model_copy(
+        update={
+            "reason": Reason.NO_CONFIRMATION,
+            "detail": "busy",
+            "level": Level.VERIFIED,
+            "before": StateMark(version=1, etag="0" * 16),
+            "after": StateMark(version=2, etag="1" * 16),
+        }
+    )
+
+    for told in (whole, receipt(order(HUB), outcome=outcome)):
+        VALIDATOR.validate(event(EventType.RECEIPT, told.model_dump(mode="json", exclude_none=True)))
+
+
+@pytest.mark.requirement("U8", "A4")
+def test_the_schemas_receipt_is_the_contracts() -> None:
+    described = SCHEMA["$defs"]["receipt"]
+
+    assert described["properties"].keys() == Receipt.model_fields.keys()
+    optional = {name for name, one in Receipt.model_fields.items() if one.default is None}
+    assert set(described["required"]) == Receipt.model_fields.keys() - optional
+    assert set(described["properties"]["outcome"]["enum"]) == {str(outcome) for outcome in Outcome}
+    assert all(VALIDATOR.evolve(schema=SCHEMA["$defs"]["action"]).is_valid(action) for action in ActionName)
+    assert all(VALIDATOR.evolve(schema=SCHEMA["$defs"]["code"]).is_valid(reason) for reason in Reason)
+
+
+@pytest.mark.requirement("U8")
+@pytest.mark.parametrize(
+    ("kind", "spoil"),
+    [
+        pytest.param(EventType.STATE, {"etag": "x"}, id="no etag"),
+        pytest.param(EventType.STATE, {"readings": {}}, id="no reading"),
+        pytest.param(EventType.STATE, {"readings": {"power": True}}, id="a value without its version"),
+        pytest.param(EventType.STATE, {"surprise": 1}, id="an unknown field"),
+        pytest.param(EventType.TELEMETRY, {"readings": {"a/b": 1}}, id="no reading's name"),
+        pytest.param(EventType.TELEMETRY, {"readings": {"a": None}}, id="no value"),
+        pytest.param(EventType.DEVICE_ADMITTED, {"label": ""}, id="no label"),
+        pytest.param(EventType.GAP, {"changes": 0}, id="a gap of nothing"),
+        pytest.param(EventType.ALERT, {"reason": "Oh No"}, id="no code"),
+        pytest.param(EventType.CORRECTED, {"level": "surely"}, id="no level"),
+    ],
+)
+def test_an_event_with_other_data_does_not_fit(kind: EventType, spoil: dict[str, JsonValue]) -> None:
+    assert not VALIDATOR.is_valid(event(kind, EXAMPLES[kind] | spoil))
+
+
+@pytest.mark.requirement("U8")
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        {"specversion": "2.0"},
+        {"id": "venue-7/record/1"},
+        {"source": "venue-7"},
+        {"type": "edgeagent.unheard.of"},
+        {"subject": "a/b"},
+        {"time": "yesterday"},
+        {"timequality": "unknown"},
+        {"boottime": -1},
+        {"incarnation": 0},
+        {"surprise": 1},
+    ],
+    ids=str,
+)
+def test_an_event_with_another_envelope_does_not_fit(spoil: dict[str, JsonValue]) -> None:
+    good = event(EventType.ALERT, EXAMPLES[EventType.ALERT])
+    assert VALIDATOR.is_valid(good)
+
+    assert not VALIDATOR.is_valid(good | spoil)

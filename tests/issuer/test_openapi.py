@@ -1,0 +1,237 @@
+"""The interface is what ``docs/openapi.yaml`` says, held against real traffic of real clients."""
+
+import asyncio
+import re
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+import pytest
+import yaml
+from aiohttp import web
+from openapi_core.exceptions import OpenAPIError
+from openapi_spec_validator import validate
+
+from edgeagent.adapters.cloud.https import HttpsQueue
+from edgeagent.adapters.cloud.settings import CloudSettings, Token
+from edgeagent.contracts.event import EventType, Stream
+from edgeagent.errors import AgentError
+from edgeagent.ids import hub_id
+from edgeagent.issuer.bells import Bells
+from edgeagent.issuer.client import IssuerClient
+from edgeagent.issuer.server import application
+from edgeagent.issuer.service import Service
+from edgeagent.issuer.settings import Limits
+from edgeagent.issuer.tokens import TokenFile, new_token
+from edgeagent.issuer.wire import CommandState
+from tests.issuer.building import (
+    ManualClock,
+    batch,
+    hello,
+    order,
+    real_clock,
+    receipt_event,
+    state,
+    stored,
+)
+from tests.issuer.raw import NONCE, ask, upload
+from tests.issuer.traffic import Exchange, Listener, check, document
+from tests.support.queue_server import KnownHub, QueueServer
+
+DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "openapi.yaml"
+LONG: Final = timedelta(minutes=5)
+NOW: Final = timedelta(0)
+
+
+@pytest.mark.requirement("U8")
+def test_the_document_is_openapi() -> None:
+    validate(yaml.safe_load(DOCUMENT.read_text("utf-8")))
+
+
+async def _everything_as_it_should_be(listener: Listener, server: QueueServer, hub: KnownHub) -> None:
+    """A hub's life, from its hello to a receipt."""
+    url = f"http://127.0.0.1:{listener.port}"
+    clock = real_clock()
+    queue = HttpsQueue(CloudSettings(url=url, token=Token(hub.token)), hub.id, clock)
+    async with IssuerClient(CloudSettings(url=url, token=Token(server.issuer_token)), clock) as cloud:
+        await cloud.hub(hub.id)
+        await cloud.devices(hub.id)
+        admitted = stored(2, EventType.DEVICE_ADMITTED, {"label": "TV", "profile": "tasmota", "actions": []})
+        await queue.upload(batch(hub.id, [hello(), admitted, stored(4)]))
+        await queue.upload(batch(hub.id, [state(1, 7, power=False)], stream=Stream.STATE))
+        warm = [
+            stored(n, EventType.TELEMETRY, {"readings": {"temperature": n / 4, "fw": "x"}})
+            for n in range(1, 99)
+        ]
+        await queue.upload(batch(hub.id, warm, stream=Stream.TELEMETRY))
+        await queue.upload(batch(hub.id, [stored(4, data={"reason": "another"})]))
+        kept, done, back = order(hub.id), order(hub.id), order(hub.id)
+        for one in (kept, done, back):
+            await cloud.send(one)
+        first, second, third = await queue.lease(most=5, wait=NOW, hold=LONG)
+        await queue.extend([first.handle], hold=LONG)
+        await queue.acknowledge([second.handle, "0" * 32])
+        await queue.hand_back([third.handle])
+        await queue.lease(most=5, wait=timedelta(milliseconds=1), hold=LONG)
+        await queue.upload(batch(hub.id, [receipt_event(3, done)]))
+        await cloud.status(hub.id, done.command.id, known=CommandState.QUEUED)
+        await cloud.receipt(done, within=LONG)
+        await cloud.hub(hub.id)
+        await cloud.devices(hub.id)
+        for stream in Stream:
+            await cloud.events(hub.id, stream, most=3)
+        await queue.statement(NONCE)
+        await cloud.refusals()
+    await queue.close()
+    await ask(f"{url}/healthz", token=None, method="GET", headers={"Content-Type": ""})
+
+
+async def _everything_as_it_should_not_be(listener: Listener, server: QueueServer, hub: KnownHub) -> None:
+    """What each path refuses."""
+    url = f"http://127.0.0.1:{listener.port}"
+    here = f"{url}/v1/hubs/{hub.id}"
+    await upload(url, hub, b"no JSON")
+    await upload(url, hub, b"[]", headers={"Content-Type": "text/plain"})
+    await upload(url, hub, b" " * (Limits().upload_bytes + 1))
+    for path in ("commands/lease", "commands/acknowledge", "commands/extend", "commands/hand-back", "time"):
+        await ask(f"{here}/{path}", token=hub.token, body=b"{}")
+        await ask(f"{here}/{path}", token=hub.token, body=b"{}", headers={"Content-Type": "text/plain"})
+        await ask(f"{here}/{path}", token=hub.token, body=b" " * 20_000)
+        await ask(f"{here}/{path}", token=server.issuer_token, body=b"{}")
+        await ask(f"{here}/{path}", token=new_token(), body=b"{}")
+    for path in ("", "/devices", "/events?stream=record", "/commands/c1"):
+        await ask(here + path, token=server.audit_token, method="GET")
+        await ask(here + path, token=hub.token, method="GET")
+        await ask(here + path, token=None, method="GET")
+        await ask(f"{url}/v1/hubs/nobody{path}", token=server.audit_token, method="GET")
+    await ask(f"{here}/events?stream=no", token=server.audit_token, method="GET")
+    await ask(f"{here}/commands/c1?wait=x", token=server.audit_token, method="GET")
+    await ask(f"{url}/v1/refusals?most=0", token=server.audit_token, method="GET")
+    sent = order(hub.id)
+    await ask(f"{here}/commands", token=server.issuer_token, body=sent.envelope)
+    await ask(f"{here}/commands", token=server.issuer_token, body=b"{}")
+    await ask(f"{here}/commands", token=server.issuer_token, body=b" " * 10_000)
+    await ask(f"{here}/commands", token=server.audit_token, body=sent.envelope)
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("U8")
+async def test_what_goes_over_the_wire_is_what_the_document_describes(
+    server: QueueServer, hub: KnownHub
+) -> None:
+    described = document()
+    async with Listener(server.url) as listener:
+        await _everything_as_it_should_not_be(listener, server, server.new_hub())
+        await _everything_as_it_should_be(listener, server, hub)
+
+    for exchange in listener.heard:
+        check(exchange, described)
+
+    operations = _operations()
+    seen = {_operation(exchange) for exchange in listener.heard if exchange.status < 300}
+    assert seen == operations, "each operation was seen to work"
+
+
+@pytest.mark.requirement("U8", "H9")
+async def test_being_pushed_out_and_a_conflict_are_described_too(server: QueueServer, hub: KnownHub) -> None:
+    described = document()
+    async with Listener(server.url) as listener:
+        url = f"http://127.0.0.1:{listener.port}"
+        queue = HttpsQueue(CloudSettings(url=url, token=Token(hub.token)), hub.id, real_clock())
+        both = [asyncio.create_task(queue.lease(most=1, wait=LONG, hold=LONG)) for _ in range(2)]
+        pushed_out, waiting = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+        await asyncio.wait(waiting)
+        await queue.close()
+
+    assert isinstance(pushed_out.pop().exception(), AgentError)
+    [answer] = listener.heard
+    assert (answer.status, "Retry-After" in answer.answer_headers) == (429, True)
+    check(answer, described)
+
+
+def test_the_check_itself_notices_what_is_not_described() -> None:
+    described = document()
+    good = Exchange(
+        "POST",
+        "/v1/hubs/venue-7/time",
+        {},
+        {"Content-Type": "application/json", "Authorization": "Bearer x"},
+        b'{"nonce":"%s"}' % NONCE.encode(),
+        200,
+        {"Content-Type": "application/json"},
+        b'{"payload":"YQ==","payloadType":"x","signatures":[{"keyid":"%s","sig":""}]}' % (b"0" * 64),
+    )
+    check(good, described)
+
+    for bad in (
+        replace(good, body=b'{"nonce":"x"}'),
+        replace(good, body=b"{}"),
+        replace(good, headers={"Content-Type": "application/json"}),
+        replace(good, status=201),
+        replace(good, answer=b"{}"),
+        replace(good, answer_headers={"Content-Type": "text/html"}),
+        replace(good, path="/v1/elsewhere"),
+    ):
+        with pytest.raises(OpenAPIError):
+            check(bad, described)
+
+
+def test_every_path_of_the_server_is_described_and_no_other(tmp_path: Path) -> None:
+    service = Service(
+        database=None,  # type: ignore[arg-type]  # no request is made
+        clock=ManualClock(),
+        tokens=TokenFile(tmp_path / "tokens.toml"),
+        policy=None,
+        time_key=None,
+        bells=Bells(),
+        new_handle=lambda: "",
+        limits=Limits(),
+    )
+
+    served = {
+        (route.method.lower(), route.resource.canonical)
+        for route in application(service).router.routes()
+        if isinstance(route.resource, web.Resource)
+    }
+
+    assert served == _operations()
+
+
+def _operations() -> set[tuple[str, str]]:
+    described = yaml.safe_load(DOCUMENT.read_text("utf-8"))
+    return {
+        (method, path)
+        for path, item in described["paths"].items()
+        for method in item
+        if method in {"get", "post", "put", "delete"}
+    }
+
+
+def _operation(exchange: Exchange) -> tuple[str, str]:
+    patterns = {path: re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path)) for _, path in _operations()}
+    # The longest: a command's id might be called "lease".
+    [path, *_] = sorted(
+        (path for path, pattern in patterns.items() if re.fullmatch(pattern, exchange.path)),
+        key=lambda path: path.count("{"),
+    )
+    return exchange.method.lower(), path
+
+
+def test_a_hub_of_the_document_is_a_hub_of_ours() -> None:
+    described = yaml.safe_load(DOCUMENT.read_text("utf-8"))["components"]["schemas"]["Id"]["pattern"]
+
+    for text in ("venue-7", "A_b-9", "x" * 64):
+        assert re.fullmatch(described, hub_id(text))
+    for text in ("", "a/b", "x" * 65, "a b"):
+        assert not re.fullmatch(described, text)
+
+
+def test_the_limits_of_the_document_are_those_of_the_server() -> None:
+    described = DOCUMENT.read_text("utf-8")
+
+    assert f"maxItems: {Limits().events}" in described
+    assert "At most 1 MiB as sent, and 4 MiB unpacked" in described
+    assert (Limits().upload_bytes, Limits().unpacked_bytes) == (2**20, 4 * 2**20)

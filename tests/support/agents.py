@@ -1,0 +1,271 @@
+"""The real agent as a process of its own: started, killed, stopped, asked, judged by its files.
+
+    agent = AgentProcess(tmp_path / "hub", configuration)
+    agent.start()            # returns once the admin socket answers
+    agent.kill()             # SIGKILL, as the out-of-memory killer does
+    agent.start()            # the same state
+    agent.stop()             # SIGTERM; its exit status
+
+It is asked the way an operator asks: over its admin socket or by the command line. The program under test
+is ``python -m edgeagent``, or, to die at a named point, ``tests.support.crash_agent`` around the same
+``run_agent``.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, TypeVar
+
+from edgeagent.cli.asking import Agent, AgentDownError
+from edgeagent.contracts.actions import ActionName, ArgumentValue
+from edgeagent.contracts.command import Precondition
+from edgeagent.contracts.door import Contract
+from edgeagent.contracts.reports import (
+    AdmitRequest,
+    CommandReport,
+    DeviceReport,
+    DevicesReport,
+    HealthReport,
+    OutboxReport,
+    SendReport,
+    SendRequest,
+    StatusReport,
+)
+from edgeagent.ids import CommandId, DeviceId
+from edgeagent.ports import CrashPoint
+from tests.support.brokers import wait_until
+
+ROOT: Final = Path(__file__).parents[2]
+"""The checkout; processes are started here, so that they find the packages."""
+
+_DEADLINE: Final = 30.0
+C = TypeVar("C", bound=Contract)
+
+
+class AgentProcess:
+    """One hub's agent.
+
+    Args:
+        folder: where its configuration and state lie.
+        sections: TOML of everything but ``[hub]``, ``[web]`` and ``[log]``.
+        hub: its id.
+        state_dir: its state, if that is to lie on another file system.
+
+    Attributes:
+        environment: variables that are added to this process's own; a test's, for the recorder.
+        state_dir: the folder of its database.
+    """
+
+    def __init__(
+        self, folder: Path, sections: str, *, hub: str = "venue-7", state_dir: Path | None = None
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.environment: Mapping[str, str] = {}
+        self.state_dir = state_dir or folder / "state"
+        # Not below the test's own folder: the path of a Unix socket has at most 107 bytes (unix(7)).
+        self._run_dir = tempfile.TemporaryDirectory(prefix="edgeagent-")
+        self._process: subprocess.Popen[bytes] | None = None
+        self.config.write_text(
+            f'[hub]\nid = "{hub}"\nstate_dir = "{self.state_dir}"\nrun_dir = "{self._run_dir.name}"\n'
+            f'[web]\nlisten = "127.0.0.1:0"\n[log]\nlevel = "info"\n{sections}'
+        )
+
+    @property
+    def config(self) -> Path:
+        """Its configuration file."""
+        return self.folder / "config.toml"
+
+    @property
+    def database(self) -> Path:
+        """Its database."""
+        return self.state_dir / "hub.db"
+
+    @property
+    def log(self) -> str:
+        """What it has logged in all its lives."""
+        path = self.folder / "agent.log"
+        return path.read_text("utf-8") if path.exists() else ""
+
+    @property
+    def pid(self) -> int:
+        """Its process id; it is running."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def has_open(self, name: str) -> bool:
+        """Whether it runs and has a file of its state open."""
+        if not self.alive:
+            return False
+        handles = Path(f"/proc/{self.pid}/fd")
+        return any(link.name == name for link in (_target(handle) for handle in handles.iterdir()))
+
+    def start(self, *, crash: tuple[CrashPoint, int] | None = None) -> None:
+        """Start it, and return once it answers its operator.
+
+        Args:
+            crash: have it kill itself at this passing of this point.
+        """
+        self.launch(crash=crash)
+        wait_until(self._answers, "the agent's admin socket", within=_DEADLINE)
+
+    def launch(self, *, crash: tuple[CrashPoint, int] | None = None) -> None:
+        """Start it, and return at once."""
+        program = ["edgeagent", "--config", str(self.config), "run"]
+        if crash is not None:
+            point, nth = crash
+            program = ["tests.support.crash_agent", str(self.config), point, str(nth)]
+        with (self.folder / "agent.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", *program],
+                cwd=ROOT,
+                env={**os.environ, **self.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def kill(self) -> None:
+        """End it on the spot: SIGKILL."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """Ask it to end: SIGTERM.
+
+        Returns:
+            Its exit status.
+        """
+        return self._end(signal.SIGTERM)
+
+    def wait_for_end(self) -> int:
+        """Wait until it has ended by itself.
+
+        Returns:
+            Its exit status; minus the number of the signal that ended it.
+        """
+        assert self._process is not None
+        status = self._process.wait(_DEADLINE)
+        self._process = None
+        return status
+
+    def close(self) -> None:
+        """End it, and take its run directory away."""
+        self.kill()
+        self._run_dir.cleanup()
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run ``edgeagent`` with its configuration, as its operator would."""
+        return edgeagent("--config", str(self.config), *words)
+
+    def status(self) -> StatusReport:
+        """The hub at a glance."""
+        return self._get("/v1/status", StatusReport)
+
+    def health(self) -> HealthReport:
+        """All checks."""
+        return self._get("/v1/health", HealthReport)
+
+    def outbox(self) -> OutboxReport:
+        """How much waits for the cloud."""
+        return self._get("/v1/outbox", OutboxReport)
+
+    def devices(self) -> DevicesReport:
+        """The admitted devices and those that wait."""
+        return self._get("/v1/devices", DevicesReport)
+
+    def device(self, device: str) -> DeviceReport:
+        """One device."""
+        return self._get(f"/v1/devices/{device}", DeviceReport)
+
+    def command(self, command: str) -> CommandReport:
+        """One command."""
+        return self._get(f"/v1/commands/{CommandId(command)}", CommandReport)
+
+    def admit(self, device: str) -> DeviceReport:
+        """Take a device in that has shown itself."""
+        wait_until(
+            lambda: device in {proposal.device for proposal in self.devices().proposals},
+            f"{device} to show itself",
+        )
+        return self._agent.post("/v1/devices", AdmitRequest(device=DeviceId(device)), DeviceReport)
+
+    def send(
+        self,
+        device: str,
+        action: ActionName,
+        *,
+        precondition: Precondition | None = None,
+        wait: timedelta = timedelta(seconds=30),
+        **arguments: ArgumentValue,
+    ) -> SendReport:
+        """Have the hub's own operator do something, and wait for its end."""
+        request = SendRequest(
+            device=DeviceId(device), action=action, arguments=arguments, precondition=precondition, wait=wait
+        )
+        return self._agent.post(
+            "/v1/commands", request, SendReport, patience=wait.total_seconds() + _DEADLINE
+        )
+
+    def wait_for_broker(self) -> None:
+        """Wait until both connections to the broker stand."""
+        wait_until(
+            lambda: all(link.connected for link in self.status().broker.values()),
+            "the agent's connections to the broker",
+        )
+
+    @property
+    def _agent(self) -> Agent:
+        return Agent(Path(self._run_dir.name) / "admin.sock")
+
+    def _get(self, path: str, answer: type[C]) -> C:
+        return self._agent.get(path, answer)
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        if self._process.poll() is not None:
+            raise AssertionError(f"the agent does not start:\n{self.log}")
+        try:
+            self.status()
+        except AgentDownError:
+            return False
+        return True
+
+    def _end(self, how: signal.Signals) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.send_signal(how)
+        return process.wait(_DEADLINE)
+
+
+def edgeagent(*words: str, typed: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command line and let it end.
+
+    Args:
+        words: its arguments.
+        typed: its standard input.
+    """
+    return subprocess.run(
+        _command(words), cwd=ROOT, input=typed, capture_output=True, text=True, timeout=_DEADLINE, check=False
+    )
+
+
+def _target(handle: Path) -> Path:
+    try:
+        return handle.readlink()
+    except OSError:  # closed while we looked
+        return Path()
+
+
+def _command(words: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", "edgeagent", *words]

@@ -1,0 +1,357 @@
+"""A whole venue out of real processes: mosquitto, the queue server, appliances, and the agent between them.
+
+    with Venue(tmp_path) as venue:
+        venue.open()                       # the agent runs, every plug is admitted
+        burst = venue.burst(20_000)
+        venue.agent.kill()
+        venue.agent.start()
+        burst.finish()
+        venue.catch_up()
+        assert venue.judgement() == Judgement()
+
+What happened is judged from outside: by what the appliances' journal says that the broker acknowledged and
+that was carried out, and by what the queue server gives to an issuer. Each message of a burst carries a
+number of its own (``firmware_sim.burst``), so a lost one and one that was stored under two event ids show.
+"""
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from edgeagent.clock import Clock, ProvenClock, SystemTime
+from edgeagent.contracts.actions import ActionName, ArgumentValue
+from edgeagent.contracts.command import Precondition
+from edgeagent.contracts.event import Stream
+from edgeagent.contracts.policy import ActionRule, Policy, Role, RoleKind, Tier, TierRule
+from edgeagent.contracts.receipt import Receipt
+from edgeagent.core.audit_chain import Break
+from edgeagent.ids import DeviceId, Epoch, HubId
+from edgeagent.issuer.commands import Intent, Issuer, SignedCommand
+from edgeagent.issuer.keys import PrivateKey
+from edgeagent.issuer.policies import sign_policy
+from edgeagent.store import audit
+from edgeagent.store.database import Snapshot
+from firmware_sim.fields import Json
+from firmware_sim.journal import Line, What, read
+from tests.firmware_sim.process import FleetProcess
+from tests.support.agents import AgentProcess
+from tests.support.agents_cloud import Cloud
+from tests.support.brokers import Mosquitto, wait_until
+from tests.support.queue_server import QueueServer
+
+HUB: Final = HubId("venue-7")
+PLUG: Final = DeviceId("02A1B2000001")
+"""The first plug, which is what most stories need."""
+FIRST: Final = 100_000
+"""The number of a burst's first message: no plug has used so many kWh by itself."""
+
+_CATCH_UP: Final = 60.0
+_FAST: Final = ActionRule(tier=Tier.LOW)
+# Bursts are told by PUBACK, so nothing may be dropped in the broker (its own limit is 1,000 messages).
+_BROKER: Final = (
+    "max_queued_messages 0",
+    "log_type none",
+    "log_type error",
+    "log_type warning",
+    "log_type information",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What went wrong with numbered messages; empty when nothing did.
+
+    Attributes:
+        lost: the broker had acknowledged them to their plug, and the cloud does not have them.
+        doubled: stored under more than one event id.
+        invented: stored, and never sent.
+    """
+
+    lost: frozenset[int] = frozenset()
+    doubled: frozenset[int] = frozenset()
+    invented: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What became of a burst, as the appliances tell it."""
+
+    sent: int
+    acknowledged: int
+    lost: int
+
+
+class Burst:
+    """A burst that goes on while the test does. Nothing else may be asked of the fleet meanwhile."""
+
+    def __init__(self, fleet: FleetProcess, count: int, rate: float) -> None:
+        self._fleet = fleet
+        stdin = fleet.process.stdin
+        assert stdin is not None
+        stdin.write(json.dumps({"do": "burst", "count": count, "rate": rate, "first": FIRST}) + "\n")
+        stdin.flush()
+
+    def finish(self) -> Tally:
+        """Wait until everything was sent, and acknowledged or lost."""
+        answer = self._fleet.line()
+        assert answer["ok"] is True, answer
+        sent, acknowledged, lost = (int(str(answer[name])) for name in ("sent", "acknowledged", "lost"))
+        return Tally(sent, acknowledged, lost)
+
+
+@dataclass(slots=True)
+class Keys:
+    """Who signs what; made anew for each venue."""
+
+    root: PrivateKey = field(default_factory=PrivateKey.new)
+    desk: PrivateKey = field(default_factory=PrivateKey.new)
+    time: PrivateKey = field(default_factory=PrivateKey.new)
+
+    def policy(self, **tiers: TierRule) -> bytes:
+        """The venue's policy: the desk and the hub's operator may do everything."""
+        now = ProvenClock(SystemTime()).wall().best
+        policy = Policy(
+            version=1,
+            issued_at=now,
+            expires_at=now + timedelta(days=30),
+            keys={"desk": self.desk.public.hex(), "clock": self.time.public.hex()},
+            roles={
+                "operators": Role(
+                    kind=RoleKind.COMMAND, keys=frozenset({"desk"}), actions="*", devices="*"
+                ),
+                "clock": Role(kind=RoleKind.TIME, keys=frozenset({"clock"})),
+                "here": Role(
+                    kind=RoleKind.LOCAL_OPERATOR, hubs=frozenset({HUB}), actions="*", devices="*"
+                ),
+            },
+            actions={name: _FAST for name in ActionName},
+            tiers={Tier(name): rule for name, rule in tiers.items()},
+        )
+        return sign_policy(policy, [self.root])
+
+
+class Venue:
+    """See the module's docstring. Entering starts broker, queue and appliances, but not the agent.
+
+    Args:
+        folder: for all files.
+        plugs: how many Tasmota plugs there are.
+        broker_options: lines of mosquitto's configuration.
+        state_dir: the agent's state, if that is to lie on another file system.
+        cloud_port: where the agent looks for the queue, if something stands before it.
+
+    Attributes:
+        broker: the hub's broker.
+        server: the queue server.
+        fleet: the appliances.
+        agent: the agent.
+        cloud: the queue, as an issuer sees it.
+        keys: who signs.
+        devices: the plugs' ids.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        plugs: int = 1,
+        broker_options: tuple[str, ...] = _BROKER,
+        state_dir: Path | None = None,
+        cloud_port: int | None = None,
+    ) -> None:
+        self.folder = folder
+        self.keys = Keys()
+        self.broker = Mosquitto(folder / "broker", options=broker_options)
+        self.server = QueueServer(folder / "queue", policy=self.keys.policy())
+        self.server.time_key = self.keys.time
+        self.devices = [DeviceId(f"02A1B2{number:06X}") for number in range(1, plugs + 1)]
+        self._state_dir = state_dir
+        self._cloud_port = cloud_port
+        self._issuer = Issuer([self.keys.desk], ProvenClock(SystemTime()))
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(self.broker)
+            stack.enter_context(self.server)
+            self.cloud = Cloud(self.server, HUB)
+            self.agent = AgentProcess(self.folder / "hub", self._sections(), state_dir=self._state_dir)
+            stack.callback(self.agent.close)
+            self.fleet = self._plugged_in(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, why: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def open(self) -> None:
+        """Start the agent, and admit every plug."""
+        self.agent.start()
+        self.agent.wait_for_broker()
+        for device in self.devices:
+            self.agent.admit(device)
+        wait_until(
+            lambda: all(device.online for device in self.agent.devices().devices), "the plugs to be online"
+        )
+        wait_until(lambda: self.cloud.has_heard, "the hub's hello at the cloud")
+
+    def burst(self, count: int, *, rate: float = 0.0) -> Burst:
+        """Let the plugs send numbered telemetry at QoS 1, from ``FIRST`` on."""
+        return Burst(self.fleet, count, rate)
+
+    def sign(
+        self,
+        device: DeviceId,
+        action: ActionName,
+        *,
+        clock: Clock | None = None,
+        valid_for: timedelta = timedelta(minutes=5),
+        precondition: Precondition | None = None,
+        epoch: Epoch | None = None,
+        **arguments: ArgumentValue,
+    ) -> SignedCommand:
+        """Sign a command as the desk does; with another clock, as it did then."""
+        issuer = self._issuer if clock is None else Issuer([self.keys.desk], clock)
+        return issuer.sign(
+            Intent(
+                hub=HUB,
+                epoch=epoch or self.cloud.epoch,
+                device=device,
+                action=action,
+                arguments=arguments,
+                valid_for=valid_for,
+                precondition=precondition,
+            )
+        )
+
+    def order(self, device: DeviceId, action: ActionName, **arguments: ArgumentValue) -> SignedCommand:
+        """Sign a command and put it into the queue."""
+        signed = self.sign(device, action, **arguments)
+        self.cloud.send(signed.envelope)
+        return signed
+
+    def end_of(self, order: SignedCommand, *, within: float = _CATCH_UP) -> Receipt:
+        """Wait for a command's end at the cloud; there is one receipt of it, and no second one."""
+        wait_until(
+            lambda: self.cloud.command(order.command.id).state.is_over, "the command's end", within=within
+        )
+        [told] = self.cloud.receipts(order.command.id)
+        return Receipt.model_validate(told.data)
+
+    def effects(self, device: DeviceId, action: ActionName) -> int:
+        """How often a plug has carried an action out for a command, as its journal says."""
+        return sum(
+            line.what is What.EFFECT
+            and line.appliance == device
+            and line.details["action"] == action
+            and line.details["cause"] == "command"
+            for line in self.journal()
+        )
+
+    def journal(self) -> list[Line]:
+        """What the appliances wrote down."""
+        return read(self._journal_path)
+
+    def acknowledged(self) -> frozenset[int]:
+        """The numbers that the broker has acknowledged to their plug."""
+        return _numbers(self.journal(), What.ACKNOWLEDGED)
+
+    def progress(self, events: int) -> None:
+        """Wait until the agent has stored so many telemetry events since the beginning of its database."""
+        wait_until(
+            lambda: self.agent.outbox().streams[Stream.TELEMETRY].next > events, f"{events} telemetry events"
+        )
+
+    def catch_up(self, *, within: float = _CATCH_UP) -> None:
+        """Wait until the cloud has all that was acknowledged and the outbox is empty."""
+        wanted = self.acknowledged()
+        wait_until(
+            lambda: wanted.issubset(self.cloud.numbers()) and self._outbox_is_empty(),
+            "everything acknowledged to be at the cloud",
+            within=within,
+        )
+
+    def judgement(self) -> Judgement:
+        """Hold what the cloud has against what was sent; see ``Judgement``."""
+        lines = self.journal()
+        acknowledged, maybe = _numbers(lines, What.ACKNOWLEDGED), _numbers(lines, What.LOST)
+        stored = Counter(self.cloud.stored_numbers())
+        return Judgement(
+            lost=acknowledged.difference(stored),
+            doubled=frozenset(number for number, times in stored.items() if times > 1),
+            invented=frozenset(stored) - acknowledged - maybe,
+        )
+
+    def records_are_whole(self) -> bool:
+        """Whether the cloud has every number of the record stream, from the first on (SPEC U1)."""
+        return self.cloud.stream(Stream.RECORD).contiguous
+
+    def audit_break(self) -> Break | None:
+        """Follow the audit trail's chain in the file that the agent has left; None when it is whole."""
+        with closing(sqlite3.connect(f"{self.agent.database.as_uri()}?mode=ro", uri=True)) as connection:
+            connection.row_factory = sqlite3.Row
+            return audit.verify(Snapshot(connection))
+
+    @property
+    def _journal_path(self) -> Path:
+        return self.folder / "journal.jsonl"
+
+    def _outbox_is_empty(self) -> bool:
+        return not any(stream.events for stream in self.agent.outbox().streams.values())
+
+    def _sections(self) -> str:
+        hub, folder = self.server.new_hub(HUB), self.folder / "hub"
+        port = self._cloud_port or self.server.port
+        folder.mkdir(parents=True, exist_ok=True)
+        token, policy = folder / "queue.token", folder / "policy.json"
+        token.touch(mode=0o600)
+        token.write_text(hub.token)
+        policy.write_bytes(self.keys.policy())
+        return (
+            f'[broker]\nhost = "{self.broker.host}"\nport = {self.broker.port}\n'
+            f'[cloud]\nurl = "http://127.0.0.1:{port}"\ntoken_file = "{token.name}"\n'
+            f'[policy]\nfile = "{policy.name}"\nsigner = "{self.keys.root.public.hex()}"\n'
+            '[uplink]\nlinger = "100ms"\nlongest_backoff = "1s"\n'
+        )
+
+    def _plugged_in(self, stack: ExitStack) -> FleetProcess:
+        venue = self.folder / "venue.json"
+        appliances = [{"model": "tasmota-plug", "mac": device} for device in self.devices]
+        venue.write_text(json.dumps({"appliance": appliances}))
+        fleet = FleetProcess(
+            [
+                *("--broker", f"{self.broker.host}:{self.broker.port}"),
+                *("--specifications", str(venue), "--journal", str(self._journal_path), "--period", "1h"),
+            ]
+        )
+        stack.callback(_end, fleet)
+        fleet.until_ready()
+        return fleet
+
+
+def _end(fleet: FleetProcess) -> None:
+    with fleet.process:
+        fleet.process.kill()
+
+
+def _numbers(lines: list[Line], what: What) -> frozenset[int]:
+    return frozenset(
+        number for line in lines if line.what is what for number in _expanded(line.details["ranges"])
+    )
+
+
+def _expanded(ranges: Json) -> Iterator[int]:
+    assert isinstance(ranges, list)
+    for entry in ranges:
+        assert isinstance(entry, list)
+        first, last = (int(str(end)) for end in entry)
+        yield from range(first, last + 1)
