@@ -176,6 +176,8 @@ class EventSink(Protocol):
 
         Raises:
             LinkError: nothing is known to have arrived.
+            RejectedError: the far side itself refuses the batch as a whole; smaller pieces may pass, and
+                a single event that is refused so never will.
         """
         ...
 

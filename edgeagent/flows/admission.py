@@ -255,7 +255,15 @@ class Admission:
 
     def _refuse_beside(self, tx: Transaction, new: NewCommand, reason: Reason, detail: str) -> None:
         """Put a refusal on record without a row: the id or the sequence is that of another."""
-        data = data_text({"command": new.command, "reason": reason, "detail": detail, "issuer": new.issuer})
+        data = data_text(
+            {
+                "command": new.command,
+                "payload_sha256": new.sha256,
+                "reason": reason,
+                "detail": detail,
+                "issuer": new.issuer,
+            }
+        )
         event = NewEvent(Stream.RECORD, EventType.REFUSED, new.device, self._around.event_time(), data)
         outbox.append(tx, [event], incarnation=self._around.origin.incarnation)
         act = Act(

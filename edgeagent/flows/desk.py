@@ -12,6 +12,7 @@ is taken over with the device read afresh (SPEC L3).
 import logging
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from secrets import randbits, token_hex
@@ -32,7 +33,7 @@ from edgeagent.core.lifecycle import State
 from edgeagent.core.operation import OperationState, operation_key
 from edgeagent.core.profile.plan import Plan, Step
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
-from edgeagent.errors import LostRaceError, MalformedError, RejectedError
+from edgeagent.errors import BrokenInvariantError, LostRaceError, MalformedError, RejectedError
 from edgeagent.flows import claims
 from edgeagent.flows.bells import Bell
 from edgeagent.flows.claims import LEASE, Found, NothingDue, Wanted
@@ -50,6 +51,21 @@ log = logging.getLogger(__name__)
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _NUMBER_BITS: Final = 31
+
+
+@dataclass(slots=True)
+class _Loan:
+    """A claim that is out.
+
+    Attributes:
+        until: boot time at which its lease ends, as the locks table has it.
+        act: waits for what answers the command itself, also while the device is read back.
+        last: waits for what answers the last step.
+    """
+
+    until: timedelta
+    act: Waiter | None = None
+    last: Waiter | None = None
 
 
 class Desk:
@@ -71,9 +87,8 @@ class Desk:
         self._settling = settling
         self._confirmations = confirmations
         self._lanes = lanes
-        self._waiters: dict[int, Waiter] = {}
-        # What the locks table says of our claims, to be checked in the stretch in which a step is sent.
-        self._leases: dict[int, tuple[str, timedelta]] = {}
+        # By token, since a late holder and its successor both take a run for theirs.
+        self._loans: dict[str, _Loan] = {}
         # Confirmations that came after their command had ended as unknown.
         self.late: deque[tuple[Claim, Confirmed]] = deque()
 
@@ -108,25 +123,19 @@ class Desk:
         until = self._around.clock.boot() + LEASE
         renew = partial(locks.renew, key=_key(claim), until=until // _MILLISECOND, now=self._now())
         await self._store.write(renew)
-        self._leases[claim.run] = (claim.token, until)
+        self._loan(claim).until = until
 
     async def publish(self, claim: Claim, step: StepName) -> PublishResult:
         """Send a step, recorded before it leaves; and begin to wait for what answers it."""
         planned = self._step(claim, step)
-        wish = claim.plan.wish if claim.plan is not None and step is StepName.READ_BACK else None
-        waiter = self._confirmations.open(claim.device, planned.expectation, wish)
-        self._stop_waiting(claim.run)
-        self._waiters[claim.run] = waiter
-        device = self._worlds.devices.get(claim.device)
-        if device is not None:
-            live = device.shadow.state.items()
-            waiter.know({name: held.value for name, held in live if held.live_at is not None})
+        waiter = self._open_waiter(claim, step, planned)
         if step is StepName.ACT:
             await self._store.write(partial(self._record_step, claim, planned))
             self._around.crash.reached(CrashPoint.STEP_RECORDED)
         expires = max(1, int(planned.expectation.within.total_seconds()))
         message = Outgoing(topic=planned.topic, payload=planned.payload, expires_in=expires)
-        self._check_lease(claim)
+        if self._loan(claim).until <= self._around.clock.boot():
+            raise LostRaceError(f"the lock of {claim.device} is lost")
         waiter.sending(self._around.clock.boot())
         result = await self._bus.publish(message)
         self._around.crash.reached(CrashPoint.STEP_SENT)
@@ -134,22 +143,26 @@ class Desk:
 
     async def await_confirmation(self, claim: Claim, *, level: Level, within: timedelta) -> Answered:
         """Wait until the last step is proven to ``level``, denied, read back or over; at most so long."""
-        waiter = self._waiters[claim.run]
+        loan = self._loan(claim)
+        waiter, act = loan.last, loan.act
+        if waiter is None:
+            raise BrokenInvariantError(f"nothing was sent for run {claim.run}")
+        # A question that looks for nothing in particular is over once it is answered.
+        is_open_question = waiter is not act and (claim.plan is None or claim.plan.wish is None)
 
-        def enough() -> bool:
-            confirmed = waiter.progress.confirmed
-            proven = confirmed is not None and confirmed.level.reaches(level)
-            return proven or waiter.progress.denied is not None or waiter.seen is not None
+        def answered() -> Answered:
+            return Answered(
+                confirmed=None if act is None else act.progress.confirmed,
+                denied=None if act is None else act.progress.denied,
+                seen=waiter.seen,
+                is_over=is_open_question and waiter.is_answered,
+            )
 
         left = waiter.left(self._around.clock.boot())
-        await waiter.until(enough, min(within, left))
-        progress = waiter.progress
-        return Answered(
-            confirmed=progress.confirmed,
-            denied=progress.denied,
-            seen=waiter.seen,
-            is_over=left <= within,
-        )
+        # What the device says stirs all who wait for it, so that one of the two may be watched.
+        await waiter.until(lambda: answered().is_enough(level), min(within, left))
+        found = answered()
+        return replace(found, is_over=found.is_over or left <= within)
 
     async def read_device(self, claim: Claim) -> World:
         """What is known now of everything that the gate judges by."""
@@ -172,17 +185,23 @@ class Desk:
         self._around.crash.reached(CrashPoint.COMMAND_SETTLED)
         self._around.metrics.commands_settled.labels(ending.outcome).inc()
         log.info("command ended", extra=_fields(claim) | {"outcome": ending.outcome, "reason": ending.reason})
-        waiter = self._waiters.get(claim.run)
-        if ending.outcome is Outcome.UNKNOWN and waiter is not None:
+        loan = self._loans.get(claim.token)
+        if ending.outcome is Outcome.UNKNOWN and loan is not None and loan.act is not None:
             tell = partial(self._confirmed_late, claim)
-            self._confirmations.keep_late(claim.run, waiter, claim.rule.confirmation, tell)
-        self._let_go(claim)
+            self._confirmations.keep_late(claim.run, loan.act, claim.rule.confirmation, tell)
+        self._let_go(claim.token)
 
     async def postpone(self, claim: Claim, later: Later) -> None:
         """Give the command back, to be taken up again later."""
         now = self._now()
         due = None if later.after is None else (now.milliseconds + later.after // _MILLISECOND, now.boot)
-        moved = Moved(State.WAITING, later.reason, due, error=later.error or None)
+        moved = Moved(
+            State.WAITING,
+            later.reason,
+            due,
+            force_refresh=claim.force_refresh,
+            error=later.error or None,
+        )
         act = self._act(
             claim,
             AuditKind.COMMAND_WAITING,
@@ -198,9 +217,9 @@ class Desk:
 
         await self._store.write(postpone)
         log.info("command waits", extra=_fields(claim) | {"reason": later.reason, "why": later.error})
-        self._let_go(claim)
-        # It may have come online while this was written.
-        self._confirmations.came_online(claim.device)
+        self._let_go(claim.token)
+        # Its time may be over before it is due; and what it waits for may have come while this was written.
+        self._settling.bell.ring()
 
     async def correct(self, claim: Claim, confirmed: Confirmed) -> None:
         """Note that a command whose outcome was unknown has worked after all.
@@ -231,7 +250,8 @@ class Desk:
     async def _lent(self, found: Found, wanted: Wanted) -> Claim | None:
         """Put a claim together; None if the command cannot be believed any more, and is ended."""
         row = found.row
-        self._leases[row.run] = (wanted.token, self._around.clock.boot() + LEASE)
+        self._sweep()
+        self._loans[wanted.token] = _Loan(wanted.now.milliseconds * _MILLISECOND + LEASE)
         try:
             asked = opened(row.envelope, self._worlds.keys())
         except RefusedEnvelopeError as why:
@@ -269,8 +289,8 @@ class Desk:
             self._settling.settle(tx, _running(tx, found.row.run), ended)
 
         await self._store.write(end)
-        self._leases.pop(found.row.run, None)
-        self._around.outbox.stored({Stream.RECORD}, 1)
+        self._around.metrics.commands_settled.labels(outcome).inc()
+        self._let_go(wanted.token)
 
     def _plan(self, command: Command) -> Plan | None:
         device = self._worlds.devices.get(command.device)
@@ -305,30 +325,57 @@ class Desk:
         act = self._act(claim, AuditKind.STEP_SENT, {"topic": planned.topic, "attempt": claim.attempts + 1})
         audit.append(tx, [act], self._around.stamp())
 
-    def _check_lease(self, claim: Claim) -> None:
-        """See that the lock is ours at this very moment.
+    def _open_waiter(self, claim: Claim, step: StepName, planned: Step) -> Waiter:
+        """Begin to wait for what answers a step."""
+        loan = self._loan(claim)
+        if loan.last is not loan.act:
+            self._stop_waiting(loan.last)
+        wish = claim.plan.wish if claim.plan is not None and step is StepName.READ_BACK else None
+        waiter = loan.last = self._confirmations.open(claim.device, planned.expectation, wish)
+        if step is StepName.ACT:
+            self._stop_waiting(loan.act)
+            loan.act = waiter
+            self._confirmations.narrow_late(claim.device)
+        device = self._worlds.devices.get(claim.device)
+        if device is not None:
+            live = device.shadow.state.items()
+            waiter.know({name: held.value for name, held in live if held.live_at is not None})
+        return waiter
+
+    def _loan(self, claim: Claim) -> _Loan:
+        """What is kept of a claim.
 
         Raises:
-            LostRaceError: it is not.
+            LostRaceError: nothing any more; somebody else may have the device.
         """
-        token, until = self._leases.get(claim.run, ("", timedelta(0)))
-        if token != claim.token or until <= self._around.clock.boot():
+        loan = self._loans.get(claim.token)
+        if loan is None:
             raise LostRaceError(f"the lock of {claim.device} is lost")
+        return loan
 
     def _confirmed_late(self, claim: Claim, confirmed: Confirmed) -> None:
         self.late.append((claim, confirmed))
-        self._confirmations.came_online(claim.device)
+        self._settling.bell.ring()
 
-    def _let_go(self, claim: Claim) -> None:
-        """Stop waiting for a claim that is over, and wake whoever waits for its device."""
-        self._stop_waiting(claim.run)
-        self._waiters.pop(claim.run, None)
-        self._leases.pop(claim.run, None)
+    def _let_go(self, token: str) -> None:
+        """Forget a claim that is over, and wake whoever waits for its device or its end."""
+        self._forget(token)
         self._around.outbox.stored({Stream.RECORD}, 1)
         self.wake()
 
-    def _stop_waiting(self, run: int) -> None:
-        waiter = self._waiters.get(run)
+    def _sweep(self) -> None:
+        """Forget the claims whose lease has lapsed: who had them has gone without a word."""
+        now = self._around.clock.boot()
+        for token in [token for token, loan in self._loans.items() if loan.until <= now]:
+            self._forget(token)
+
+    def _forget(self, token: str) -> None:
+        loan = self._loans.pop(token, None)
+        if loan is not None:
+            self._stop_waiting(loan.act)
+            self._stop_waiting(loan.last)
+
+    def _stop_waiting(self, waiter: Waiter | None) -> None:
         if waiter is not None:
             self._confirmations.close(waiter)
 

@@ -47,15 +47,19 @@ class Listener:
         self._link = link = Link(Broker(HOST, port), login, self._tell)
         living = asyncio.create_task(link.live(), name="listener")
         try:
-            async with asyncio.timeout(_STARTING):
-                await self._listening.wait()
+            await self._until_listening()
             yield
-        except TimeoutError as why:
-            raise VenueError("the broker does not take the venue's listener") from why
         finally:
             living.cancel()
             with suppress(asyncio.CancelledError):
                 await living
+
+    async def _until_listening(self) -> None:
+        try:
+            async with asyncio.timeout(_STARTING):
+                await self._listening.wait()
+        except TimeoutError as why:
+            raise VenueError("the broker does not take the venue's listener") from why
 
     def _tell(self, event: LinkEvent) -> None:
         match event:

@@ -106,7 +106,7 @@ class Drive:
                 handle.cancel()
 
     def _on_readable(self) -> None:
-        if True:  # what is in memory comes first, and once a turn is enough
+        if self._again is None:  # what is in memory comes first, and once a turn is enough
             self._read()
 
     def _read_again(self) -> None:

@@ -1,0 +1,254 @@
+"""The cloud of a venue: the reference queue as a process, and the desk from which commands are signed.
+
+It signs the time, and its policy says who may sign what. Keys and logins are made anew for each venue.
+What it holds is read over HTTP with an auditor's login: that is the third witness.
+"""
+
+import base64
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aiohttp import ClientError, ClientSession, ClientTimeout
+
+from firmware_sim.fields import Fields, InputError, Json, parse
+from firmware_sim.venue.children import Child, Children, Finished
+from firmware_sim.venue.errors import VenueError
+from firmware_sim.venue.evidence import Event, Stream
+from firmware_sim.venue.loopback import HOST
+
+HUB: Final = "venue"
+"""The id of the one hub."""
+EDGEAGENT: Final = (sys.executable, "-m", "edgeagent")
+_STARTING: Final = 20.0
+_ANSWERING: Final = ClientTimeout(total=20.0)
+_PAGE: Final = 2000
+_OK: Final = range(200, 300)
+_TYPE: Final = "edgeagent."
+
+# Everything is of the middle tier, which begins nothing while the hub cannot tell the time.
+_POLICY: Final = f"""version = 1
+hubs = ["{HUB}"]
+valid_for = "30d"
+
+[keys]
+desk = "desk.pem.pub"
+clock = "clock.pem.pub"
+
+[roles.desk]
+kind = "command"
+keys = ["desk"]
+actions = "*"
+devices = "*"
+
+[roles.clock]
+kind = "time"
+keys = ["clock"]
+
+[roles.here]
+kind = "local_operator"
+hubs = ["{HUB}"]
+actions = "*"
+devices = "*"
+
+[tiers.medium]
+concurrency = 4
+"""
+_ACTIONS: Final = ("power", "toggle", "brightness", "position", "color", "color_temperature", "identify")
+_RULE: Final = """
+[actions.{action}]
+tier = "medium"
+confirmation = "applied"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A command as it was signed.
+
+    Attributes:
+        id: the command's.
+        envelope: what is sent.
+    """
+
+    id: str
+    envelope: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the queue said to a request."""
+
+    status: int
+    body: Json
+
+    @property
+    def good(self) -> bool:
+        """Whether it did what it was asked."""
+        return self.status in _OK
+
+    def text(self, name: str) -> str:
+        """A text of its body; empty where it has none."""
+        value = self.body.get(name) if isinstance(self.body, Mapping) else None
+        return value if isinstance(value, str) else ""
+
+
+class Cloud:
+    """See the module's docstring.
+
+    Args:
+        folder: for its keys, logins and database.
+        children: where its processes belong.
+    """
+
+    def __init__(self, folder: Path, children: Children) -> None:
+        self.folder = folder
+        self.url = ""
+        self.policy_key = ""
+        """The public key that signs the policy, in hexadecimal."""
+        self._children = children
+        self._session: ClientSession | None = None
+        self._read: dict[Stream, int] = dict.fromkeys(Stream, 0)
+
+    @property
+    def policy(self) -> Path:
+        """The signed policy."""
+        return self.folder / "policy.json"
+
+    def token(self, who: str) -> Path:
+        """The file with somebody's login."""
+        return self.folder / f"{who}.token"
+
+    async def prepare(self) -> None:
+        """Make keys and logins, and sign the policy.
+
+        Raises:
+            VenueError: one of them is refused.
+        """
+        self.folder.mkdir()
+        for name in ("policy", "desk", "clock"):
+            made = await self.call("keys", "new", str(self.folder / f"{name}.pem"))
+            if name == "policy":
+                self.policy_key = _word_after(made.out, "public")
+        for name, role in (("hub", f"hub:{HUB}"), ("issuer", "issuer"), ("audit", "audit")):
+            made = await self.call("token", "new", name, role, "--tokens", str(self.folder / "tokens.toml"))
+            self.token(name).touch(mode=0o600)
+            self.token(name).write_text(made.out, "utf-8")
+        written = self.folder / "policy.toml"
+        written.write_text(_POLICY + "".join(_RULE.format(action=action) for action in _ACTIONS), "utf-8")
+        key = str(self.folder / "policy.pem")
+        await self.call("policy", "sign", str(written), "--key", key, "--out", str(self.policy))
+
+    async def start(self) -> Child:
+        """Start the queue, and return once it listens.
+
+        Raises:
+            VenueError: it does not start.
+        """
+        places = ("--database", self.folder / "queue.db", "--tokens", self.folder / "tokens.toml")
+        trust = ("--time-key", self.folder / "clock.pem", "--policy", self.policy)
+        words = ["serve", "--listen", f"{HOST}:0", *map(str, places + trust)]
+        child = await self._children.start("cloud", [*EDGEAGENT, "issuer", *words], talks=True)
+        told = await child.line(within=_STARTING)
+        self.url = f"http://{told.split()[-1]}"
+        token = self.token("audit").read_text("utf-8").strip()
+        self._session = ClientSession(
+            headers={"Authorization": f"Bearer {token}"}, timeout=_ANSWERING, raise_for_status=False
+        )
+        return child
+
+    async def close(self) -> None:
+        """Read nothing more."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def call(self, *words: str, given: bytes = b"") -> Finished:
+        """``edgeagent issuer …``.
+
+        Raises:
+            VenueError: it does not end well.
+        """
+        finished = await self._children.run([*EDGEAGENT, "issuer", *words], given=given)
+        if finished.status:
+            raise VenueError(f"edgeagent issuer {' '.join(words[:2])}: {finished.err.strip()}")
+        return finished
+
+    async def sign(self, device: str, action: str, *further: str) -> Signed:
+        """Sign a command at the desk; ``further`` are its arguments and options.
+
+        Raises:
+            VenueError: it is refused.
+        """
+        login = ("--queue", self.url, "--token-file", str(self.token("issuer")))
+        words = (device, action, *further, "--hub", HUB, "--key", str(self.folder / "desk.pem"), *login)
+        envelope = (await self.call("command", "sign", *words)).out.strip().encode()
+        return Signed(_command_in(envelope), envelope)
+
+    async def send(self, signed: Signed) -> Answer:
+        """Put a signed command into the queue, as any backend may."""
+        token = self.token("issuer").read_text("utf-8").strip()
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        return await self._ask("POST", "commands", body=signed.envelope, headers=headers)
+
+    async def command(self, id_: str) -> Answer:
+        """Where a command stands, by what the queue knows."""
+        return await self._ask("GET", f"commands/{id_}")
+
+    async def news(self, stream: Stream) -> list[Event]:
+        """The events of a stream that have come since it was last asked."""
+        found: list[Event] = []
+        while True:
+            query = f"events?stream={stream}&after={self._read[stream]}&most={_PAGE}"
+            answer = await self._ask("GET", query)
+            if not answer.good:
+                return found  # the hub has not said hello yet
+            page = [_event(fields) for fields in Fields(answer.body, "events").items("events")]
+            found += page
+            if page:
+                self._read[stream] = page[-1].number
+            if len(page) < _PAGE:
+                return found
+
+    async def devices(self) -> dict[str, int]:
+        """The version of the state of each device that it knows; 0 while it has told none."""
+        answer = await self._ask("GET", "devices")
+        versions: dict[str, int] = {}
+        for fields in Fields(answer.body, "devices").items("devices"):
+            version = fields.take("version") if fields.has("version") else None
+            versions[fields.text("device")] = version if isinstance(version, int) else 0
+        return versions
+
+    async def _ask(
+        self, method: str, path: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        assert self._session is not None, "the cloud is not started"  # noqa: S101 - our own mistake
+        url = f"{self.url}/v1/hubs/{HUB}/{path}"
+        try:
+            async with self._session.request(method, url, data=body, headers=headers) as answer:
+                return Answer(answer.status, parse(await answer.read(), path))
+        except (ClientError, TimeoutError, InputError) as why:
+            raise VenueError(f"the cloud does not answer: {type(why).__name__} {why}") from why
+
+
+def _event(fields: Fields) -> Event:
+    data = fields.take("data")
+    return Event(
+        id=fields.text("id"),
+        type=fields.text("type").removeprefix(_TYPE),
+        device=fields.text("subject", "") if fields.has("subject") else "",
+        data=data if isinstance(data, Mapping) else {},
+    )
+
+
+def _command_in(envelope: bytes) -> str:
+    payload = base64.b64decode(Fields(parse(envelope, "envelope"), "envelope").text("payload"))
+    command: Json = json.loads(payload)
+    return Fields(command, "command").text("id")
+
+
+def _word_after(printed: str, name: str) -> str:
+    words: Sequence[str] = printed.split()
+    return words[words.index(name) + 1]
