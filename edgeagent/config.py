@@ -252,11 +252,13 @@ def read_secret(config_path: Path, name: Path) -> str:
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
-            raw = file.read(_SECRET_BYTES)
+            raw = file.read(_SECRET_BYTES + 1)
     except OSError as why:
         raise ConfigurationError(f"cannot read the secret {path}: {why.strerror}") from why
     if mode & (stat.S_IRWXG | stat.S_IRWXO) & ~stat.S_IRGRP:
         raise ConfigurationError(f"others may use the secret {path}: chmod 600 {path}")
+    if len(raw) > _SECRET_BYTES:
+        raise ConfigurationError(f"the secret {path} is larger than {_SECRET_BYTES} bytes")
     try:
         secret = raw.decode().strip()
     except UnicodeDecodeError as why:
@@ -295,8 +297,8 @@ def _line_of(text: str, place: list[str]) -> int:
             section = [part.strip() for part in header[1].split(".")]
             if section == place[: len(section)]:
                 best = number
-        elif (key := re.match(r"\s*([A-Za-z0-9_-]+)\s*=", line)) is not None and [*section, key[1]] == place[
-            : len(section) + 1
-        ]:
-            return number
+        elif (key := re.match(r"\s*([A-Za-z0-9_.-]+)\s*=", line)) is not None:
+            named = [*section, *key[1].split(".")]
+            if named == place[: len(named)]:
+                return number
     return best

@@ -3,13 +3,20 @@
 No label names a device, command or key: the set of series is fixed at start (SPEC O1, R7).
 """
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from functools import partial
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from edgeagent.contracts.event import Stream
 from edgeagent.contracts.mqtt import Session
 from edgeagent.contracts.reasons import Reason
 
-_SECONDS = (0.001, 0.005, 0.02, 0.1, 0.25, 1, 5, 30, 120, 600)
+_SECONDS: Final = (0.001, 0.005, 0.02, 0.1, 0.25, 1, 5, 30, 120, 600)
+_UNUSABLE: Final = (Reason.INVALID_UTF8, Reason.INVALID_PAYLOAD, Reason.UNUSABLE_VALUE, Reason.TOO_LARGE)
+
+# A second series for each counter, with the time at which it was made: twice the text for nothing.
+disable_created_metrics()  # type: ignore[no-untyped-call]  # the library leaves it out
 
 
 class Metrics:
@@ -17,75 +24,36 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
+        count = partial(Counter, namespace="edgeagent", registry=registry)
+        gauge = partial(Gauge, namespace="edgeagent", registry=registry)
+        times = partial(Histogram, namespace="edgeagent", registry=registry, buckets=_SECONDS)
 
-        self.messages = Counter(
-            "edgeagent_messages", "MQTT messages received.", ["session"], registry=registry
+        self.messages = count("messages", "MQTT messages received.", ["session"])
+        self.messages_unusable = count(
+            "messages_unusable", "MQTT messages that no reading came of.", ["reason"]
         )
-        self.messages_unusable = Counter(
-            "edgeagent_messages_unusable",
-            "MQTT messages that no reading came of.",
-            ["reason"],
-            registry=registry,
+        self.redeliveries = count("redeliveries", "Messages that were sent again and were stored already.")
+        self.events = count("events", "Events stored.", ["stream"])
+        self.commit_seconds = times("ingest_commit_seconds", "Time that a commit of readings takes.")
+        self.commits = gauge("store_commits", "Transactions committed since start.")
+        self.outbox_events = gauge("outbox_events", "Events that wait for the cloud.", ["stream"])
+        self.outbox_age = gauge("outbox_oldest_seconds", "Age of the oldest of them.", ["stream"])
+        self.uploads = count("uploads", "Uploads tried.", ["result"])
+        self.upload_seconds = times("upload_seconds", "Time that an upload takes.")
+        self.link_up = gauge("broker_connected", "Whether a connection to the broker stands.", ["session"])
+        self.devices = gauge("devices", "Admitted devices.")
+        self.commands_admitted = count("commands_admitted", "Commands not refused on arrival.", ["verdict"])
+        self.commands_refused = count("commands_refused", "Commands refused on arrival.", ["reason"])
+        self.commands_settled = count("commands_settled", "Commands that ended.", ["outcome"])
+        self.retries = count("command_retries", "Tries after the first.")
+        self.shadow_answers = count(
+            "shadow_answers", "Answers from what is known of a device: hit, miss, stale.", ["result"]
         )
-        self.redeliveries = Counter(
-            "edgeagent_redeliveries",
-            "Messages that the broker sent again and that were stored already.",
-            registry=registry,
-        )
-        self.events = Counter("edgeagent_events", "Events stored.", ["stream"], registry=registry)
-        self.commit_seconds = Histogram(
-            "edgeagent_ingest_commit_seconds",
-            "Time that a commit of readings takes.",
-            registry=registry,
-            buckets=_SECONDS,
-        )
-        self.commits = Gauge(
-            "edgeagent_store_commits", "Transactions committed since start.", registry=registry
-        )
-        self.outbox_events = Gauge(
-            "edgeagent_outbox_events",
-            "Events that the cloud has not acknowledged.",
-            ["stream"],
-            registry=registry,
-        )
-        self.outbox_age = Gauge(
-            "edgeagent_outbox_oldest_seconds", "Age of the oldest of them.", ["stream"], registry=registry
-        )
-        self.uploads = Counter("edgeagent_uploads", "Uploads tried.", ["result"], registry=registry)
-        self.upload_seconds = Histogram(
-            "edgeagent_upload_seconds", "Time that an upload takes.", registry=registry, buckets=_SECONDS
-        )
-        self.link_up = Gauge(
-            "edgeagent_broker_connected",
-            "Whether a connection to the broker stands.",
-            ["session"],
-            registry=registry,
-        )
-        self.devices = Gauge("edgeagent_devices", "Admitted devices.", registry=registry)
-        self.commands_admitted = Counter(
-            "edgeagent_commands_admitted",
-            "Commands that came and were not refused.",
-            ["verdict"],
-            registry=registry,
-        )
-        self.commands_refused = Counter(
-            "edgeagent_commands_refused", "Commands refused when they came.", ["reason"], registry=registry
-        )
-        self.commands_settled = Counter(
-            "edgeagent_commands_settled", "Commands that ended.", ["outcome"], registry=registry
-        )
-        self.retries = Counter("edgeagent_command_retries", "Tries after the first.", registry=registry)
-        self.shadow_answers = Counter(
-            "edgeagent_shadow_answers",
-            "Answers from what is known of a device: hit, miss, stale.",
-            ["result"],
-            registry=registry,
-        )
-        self.clock_error = Gauge(
-            "edgeagent_clock_error_seconds",
-            "How far the clock may be off; -1 when unknown.",
-            registry=registry,
-        )
+        self.clock_error = gauge("clock_error_seconds", "How far the clock may be off; -1 when unknown.")
+        self._make_series()
+
+    def _make_series(self) -> None:
+        """Make the series of every label, so that they are there before anything happens."""
         for session in Session:
             self.messages.labels(session)
             self.link_up.labels(session)
@@ -93,5 +61,5 @@ class Metrics:
             self.events.labels(stream)
             self.outbox_events.labels(stream)
             self.outbox_age.labels(stream)
-        for reason in (Reason.INVALID_UTF8, Reason.INVALID_PAYLOAD, Reason.UNUSABLE_VALUE, Reason.TOO_LARGE):
+        for reason in _UNUSABLE:
             self.messages_unusable.labels(reason)

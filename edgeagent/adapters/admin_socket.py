@@ -18,7 +18,7 @@ from aiohttp import web
 
 from edgeagent.contracts.door import Contract, decode, encode
 from edgeagent.contracts.reports import AdmitRequest, Refusal, SendRequest
-from edgeagent.errors import AgentError, MalformedError, RejectedError, TransientError
+from edgeagent.errors import AgentError, ConfigurationError, MalformedError, RejectedError, TransientError
 from edgeagent.ids import command_id, device_id
 from edgeagent.ports import Operator
 
@@ -38,7 +38,11 @@ class AdminSocket:
         self._runner: web.AppRunner | None = None
 
     async def open(self) -> None:
-        """Listen; a socket that a dead agent left behind is replaced."""
+        """Listen; a socket that a dead agent left behind is replaced.
+
+        Raises:
+            ConfigurationError: there can be no socket at that path.
+        """
         app = web.Application(client_max_size=_REQUEST_BYTES, middlewares=[_answering])
         app.add_routes(
             [
@@ -57,11 +61,15 @@ class AdminSocket:
         # One access line for each poll of a health check is noise; what changes is audited.
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
-        self._path.unlink(missing_ok=True)
         # Nobody may connect between the bind and the chmod.
         before = os.umask(0o177)
         try:
+            self._path.unlink(missing_ok=True)
             await web.UnixSite(self._runner, str(self._path)).start()
+        except OSError as why:
+            # Too long, for one: the path of a Unix socket has at most 107 bytes (unix(7)).
+            await self._runner.cleanup()
+            raise ConfigurationError(f"[hub] run_dir: no socket at {self._path}: {why}") from why
         finally:
             os.umask(before)
 
@@ -107,22 +115,31 @@ class AdminSocket:
 
 @web.middleware
 async def _answering(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Let in who may, and turn our errors into answers."""
+    """Let in who may, and turn what goes wrong into answers."""
     uid = _peer_uid(request)
     if uid not in {0, os.geteuid()}:
         log.warning("admin socket refused", extra={"uid": uid})
         return _refusal(403, "only root and the agent's user may", "use sudo")
     try:
         return await handler(request)
-    except MalformedError as why:
-        return _refusal(400, str(why))
-    except RejectedError as why:
-        return _refusal(409, str(why))
-    except TransientError as why:
-        return _refusal(503, str(why), "try again; see edgeagent health")
-    except AgentError:
-        log.exception("request failed", extra={"path": request.path})
-        return _refusal(500, "the agent failed; see its log")
+    except web.HTTPException as why:
+        return _refusal(why.status, f"{request.method} {request.path}: {why.reason}")
+    except AgentError as why:
+        return _answer_to(why, request)
+
+
+def _answer_to(why: AgentError, request: web.Request) -> web.Response:
+    """What an error of ours means for who has asked."""
+    match why:
+        case MalformedError():
+            return _refusal(400, str(why))
+        case RejectedError():
+            return _refusal(409, str(why))
+        case TransientError():
+            return _refusal(503, str(why), "try again; see edgeagent health")
+        case _:
+            log.error("request failed", extra={"path": request.path}, exc_info=why)
+            return _refusal(500, "the agent failed; see its log")
 
 
 def _json(answer: Contract, status: int = 200) -> web.Response:

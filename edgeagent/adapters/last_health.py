@@ -4,12 +4,15 @@ It lies in the run directory, which is memory on a hub: writing it each minute w
 """
 
 import asyncio
+import logging
 import os
 from pathlib import Path
 from typing import Final
 
 from edgeagent.contracts.door import encode
 from edgeagent.ports import Operator
+
+log = logging.getLogger(__name__)
 
 _EVERY: Final = 60.0
 _START: Final = 3.0
@@ -21,13 +24,25 @@ class LastHealth:
     def __init__(self, path: Path, operator: Operator) -> None:
         self._path = path
         self._operator = operator
+        self._why = ""
 
     async def run(self) -> None:
         """Write the report when the start is over and then each minute; ends only by cancellation."""
         await asyncio.sleep(_START)
         while True:
-            self._replace(encode(await self._operator.health()))
+            self._write(encode(await self._operator.health()))
             await asyncio.sleep(_EVERY)
+
+    def _write(self, report: bytes) -> None:
+        """Replace the file; one that cannot be written is told once and is no reason to stop."""
+        try:
+            self._replace(report)
+        except OSError as why:
+            if not self._why:
+                log.warning("last health report not written", extra={"why": str(why)})
+            self._why = str(why)
+        else:
+            self._why = ""
 
     def _replace(self, report: bytes) -> None:
         """Readers see the old report or the new one, never half of one."""

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Final
 
 _MICROSECOND: Final = timedelta(microseconds=1)
+_DIGITS: Final = 18
 
 
 class ServiceManager:
@@ -23,8 +24,9 @@ class ServiceManager:
         """The one that started this process, if any."""
         usec = os.environ.get("WATCHDOG_USEC", "")
         mine = os.environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
-        watchdog = int(usec) * _MICROSECOND if usec.isascii() and usec.isdigit() and mine else None
-        return cls(os.environ.get("NOTIFY_SOCKET"), watchdog)
+        # sd_watchdog_enabled(3) takes a time that is neither 0 nor beyond 64 bits.
+        told = int(usec) if usec.isascii() and usec.isdigit() and len(usec) <= _DIGITS else 0
+        return cls(os.environ.get("NOTIFY_SOCKET"), told * _MICROSECOND if told and mine else None)
 
     def ready(self) -> None:
         """The service works."""

@@ -28,16 +28,21 @@ class Answered:
     """What was heard of a step so far.
 
     Attributes:
-        confirmed: the best proof.
-        denied: the device's refusal.
+        confirmed: the best proof of the command itself, whatever was asked since.
+        denied: the device's refusal of it.
         seen: what reading back has shown.
-        is_over: whether the step's own time is over.
+        is_over: whether no more is to be expected of the last step.
     """
 
     confirmed: Confirmed | None = None
     denied: Denied | None = None
     seen: Confirmed | Contradicted | None = None
     is_over: bool = False
+
+    def is_enough(self, level: Level) -> bool:
+        """Whether nothing has to be waited for any more, where ``level`` is what has to be proven."""
+        proven = self.confirmed is not None and self.confirmed.level.reaches(level)
+        return proven or self.denied is not None or self.seen is not None or self.is_over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -146,6 +146,8 @@ class Admission:
         Raises:
             StorageError: nothing has changed.
         """
+        if self._worlds.trust.policy is None:
+            return
         held = await self._store.read(partial(inbox.in_state, state=State.HELD))
         keys = self._worlds.keys()
         for row in held:

@@ -9,7 +9,7 @@ that comes late corrects what is known, never the final state.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
@@ -51,6 +51,16 @@ class Waiter:
         self._wish = wish
         self._sent_at: int | None = None
         self._stirred = asyncio.Event()
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether anything was heard that answers the message."""
+        return self.progress.confirmed is not None
+
+    def narrow(self) -> None:
+        """Take only what carries our number for an answer from here on."""
+        numbered = tuple(answer for answer in self.expectation.answers if answer.correlate is not None)
+        self.expectation = replace(self.expectation, answers=numbered, echoes=(), cycle=None, refusals=())
 
     def know(self, before: Mapping[ReadingName, Value]) -> None:
         """Take note of what the device showed before."""
@@ -99,6 +109,12 @@ class _Late:
     until: timedelta
     tell: Callable[[Confirmed], None]
 
+    @property
+    def proof(self) -> Confirmed | None:
+        """What was waited for, if it has been heard."""
+        found = self.waiter.progress.confirmed
+        return found if found is not None and found.level.reaches(self.needed) else None
+
 
 class Confirmations:
     """All who wait for devices."""
@@ -126,9 +142,24 @@ class Confirmations:
 
     def keep_late(self, run: int, waiter: Waiter, needed: Level, tell: Callable[[Confirmed], None]) -> None:
         """Listen on for an answer that may come late, for a quarter of an hour."""
-        self._late[run] = _Late(waiter, needed, self._clock.boot() + _LATE_FOR, tell)
+        late = _Late(waiter, needed, self._clock.boot() + _LATE_FOR, tell)
+        if late.proof is not None:
+            # It came while the end was being written.
+            tell(late.proof)
+            return
+        self._late[run] = late
         while len(self._late) > _MOST_LATE:
             self._late.popitem(last=False)
+
+    def narrow_late(self, device: DeviceId) -> None:
+        """Note that another command is about to be sent to a device.
+
+        What it shows from here on may be the effect of that one: of an earlier command's answers only
+        those that carry its number can still be told from it.
+        """
+        for late in self._late.values():
+            if late.waiter.device == device:
+                late.waiter.narrow()
 
     def expects(self, device: DeviceId) -> bool:
         """Whether somebody waits for this device."""
@@ -144,10 +175,9 @@ class Confirmations:
                 del self._late[run]
             elif late.waiter.device == device:
                 late.waiter.hear(message, decoded)
-                found = late.waiter.progress.confirmed
-                if found is not None and found.level.reaches(late.needed):
+                if late.proof is not None:
                     del self._late[run]
-                    late.tell(found)
+                    late.tell(late.proof)
 
     def came_online(self, device: DeviceId) -> None:
         """Tell whoever keeps commands for devices that are away."""

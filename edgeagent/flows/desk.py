@@ -12,7 +12,7 @@ is taken over with the device read afresh (SPEC L3).
 import logging
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from secrets import randbits, token_hex
@@ -25,6 +25,7 @@ from edgeagent.contracts.event import EventType, Stream, data_text
 from edgeagent.contracts.mqtt import Outgoing, PublishResult
 from edgeagent.contracts.policy import ActionRule, Level, Tier, TierRule
 from edgeagent.contracts.receipt import Outcome
+from edgeagent.contracts.sources import Value
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.confirmation import Confirmed
 from edgeagent.core.envelope import RefusedEnvelopeError
@@ -37,9 +38,11 @@ from edgeagent.errors import BrokenInvariantError, LostRaceError, MalformedError
 from edgeagent.flows import claims
 from edgeagent.flows.bells import Bell
 from edgeagent.flows.claims import LEASE, Found, NothingDue, Wanted
-from edgeagent.flows.confirmations import Confirmations, Waiter
+from edgeagent.flows.confirmations import Confirmations
+from edgeagent.flows.loans import Loans
 from edgeagent.flows.settling import Ended, Settling
 from edgeagent.flows.worlds import Worlds
+from edgeagent.ids import DeviceId, ReadingName
 from edgeagent.ports import CrashPoint, DeviceBus
 from edgeagent.store import audit, inbox, locks, operations, outbox
 from edgeagent.store.audit import Act
@@ -51,21 +54,6 @@ log = logging.getLogger(__name__)
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _NUMBER_BITS: Final = 31
-
-
-@dataclass(slots=True)
-class _Loan:
-    """A claim that is out.
-
-    Attributes:
-        until: boot time at which its lease ends, as the locks table has it.
-        act: waits for what answers the command itself, also while the device is read back.
-        last: waits for what answers the last step.
-    """
-
-    until: timedelta
-    act: Waiter | None = None
-    last: Waiter | None = None
 
 
 class Desk:
@@ -87,8 +75,7 @@ class Desk:
         self._settling = settling
         self._confirmations = confirmations
         self._lanes = lanes
-        # By token, since a late holder and its successor both take a run for theirs.
-        self._loans: dict[str, _Loan] = {}
+        self._loans = Loans(confirmations)
         # Confirmations that came after their command had ended as unknown.
         self.late: deque[tuple[Claim, Confirmed]] = deque()
 
@@ -123,18 +110,18 @@ class Desk:
         until = self._around.clock.boot() + LEASE
         renew = partial(locks.renew, key=_key(claim), until=until // _MILLISECOND, now=self._now())
         await self._store.write(renew)
-        self._loan(claim).until = until
+        self._loans.of(claim).until = until
 
     async def publish(self, claim: Claim, step: StepName) -> PublishResult:
         """Send a step, recorded before it leaves; and begin to wait for what answers it."""
         planned = self._step(claim, step)
-        waiter = self._open_waiter(claim, step, planned)
+        waiter = self._loans.wait_for(claim, step, planned, self._live(claim.device))
         if step is StepName.ACT:
             await self._store.write(partial(self._record_step, claim, planned))
             self._around.crash.reached(CrashPoint.STEP_RECORDED)
         expires = max(1, int(planned.expectation.within.total_seconds()))
         message = Outgoing(topic=planned.topic, payload=planned.payload, expires_in=expires)
-        if self._loan(claim).until <= self._around.clock.boot():
+        if self._loans.of(claim).until <= self._around.clock.boot():
             raise LostRaceError(f"the lock of {claim.device} is lost")
         waiter.sending(self._around.clock.boot())
         result = await self._bus.publish(message)
@@ -143,7 +130,7 @@ class Desk:
 
     async def await_confirmation(self, claim: Claim, *, level: Level, within: timedelta) -> Answered:
         """Wait until the last step is proven to ``level``, denied, read back or over; at most so long."""
-        loan = self._loan(claim)
+        loan = self._loans.of(claim)
         waiter, act = loan.last, loan.act
         if waiter is None:
             raise BrokenInvariantError(f"nothing was sent for run {claim.run}")
@@ -185,10 +172,10 @@ class Desk:
         self._around.crash.reached(CrashPoint.COMMAND_SETTLED)
         self._around.metrics.commands_settled.labels(ending.outcome).inc()
         log.info("command ended", extra=_fields(claim) | {"outcome": ending.outcome, "reason": ending.reason})
-        loan = self._loans.get(claim.token)
-        if ending.outcome is Outcome.UNKNOWN and loan is not None and loan.act is not None:
+        act = self._loans.end(claim.token)
+        if ending.outcome is Outcome.UNKNOWN and act is not None:
             tell = partial(self._confirmed_late, claim)
-            self._confirmations.keep_late(claim.run, loan.act, claim.rule.confirmation, tell)
+            self._confirmations.keep_late(claim.run, act, claim.rule.confirmation, tell)
         self._let_go(claim.token)
 
     async def postpone(self, claim: Claim, later: Later) -> None:
@@ -250,8 +237,8 @@ class Desk:
     async def _lent(self, found: Found, wanted: Wanted) -> Claim | None:
         """Put a claim together; None if the command cannot be believed any more, and is ended."""
         row = found.row
-        self._sweep()
-        self._loans[wanted.token] = _Loan(wanted.now.milliseconds * _MILLISECOND + LEASE)
+        until = wanted.now.milliseconds * _MILLISECOND + LEASE
+        self._loans.begin(wanted.token, until=until, now=self._around.clock.boot())
         try:
             asked = opened(row.envelope, self._worlds.keys())
         except RefusedEnvelopeError as why:
@@ -318,6 +305,12 @@ class Desk:
             raise RejectedError("the device cannot be read back")
         return planned
 
+    def _live(self, device: DeviceId) -> dict[ReadingName, Value]:
+        """What a device shows live."""
+        found = self._worlds.devices.get(device)
+        state = {} if found is None else found.shadow.state
+        return {name: held.value for name, held in state.items() if held.live_at is not None}
+
     def _record_step(self, claim: Claim, planned: Step, tx: Transaction) -> None:
         """Record that a step is about to be sent; only under a lock that is ours."""
         locks.check(tx, _key(claim), self._now())
@@ -325,59 +318,15 @@ class Desk:
         act = self._act(claim, AuditKind.STEP_SENT, {"topic": planned.topic, "attempt": claim.attempts + 1})
         audit.append(tx, [act], self._around.stamp())
 
-    def _open_waiter(self, claim: Claim, step: StepName, planned: Step) -> Waiter:
-        """Begin to wait for what answers a step."""
-        loan = self._loan(claim)
-        if loan.last is not loan.act:
-            self._stop_waiting(loan.last)
-        wish = claim.plan.wish if claim.plan is not None and step is StepName.READ_BACK else None
-        waiter = loan.last = self._confirmations.open(claim.device, planned.expectation, wish)
-        if step is StepName.ACT:
-            self._stop_waiting(loan.act)
-            loan.act = waiter
-            self._confirmations.narrow_late(claim.device)
-        device = self._worlds.devices.get(claim.device)
-        if device is not None:
-            live = device.shadow.state.items()
-            waiter.know({name: held.value for name, held in live if held.live_at is not None})
-        return waiter
-
-    def _loan(self, claim: Claim) -> _Loan:
-        """What is kept of a claim.
-
-        Raises:
-            LostRaceError: nothing any more; somebody else may have the device.
-        """
-        loan = self._loans.get(claim.token)
-        if loan is None:
-            raise LostRaceError(f"the lock of {claim.device} is lost")
-        return loan
-
     def _confirmed_late(self, claim: Claim, confirmed: Confirmed) -> None:
         self.late.append((claim, confirmed))
         self._settling.bell.ring()
 
     def _let_go(self, token: str) -> None:
         """Forget a claim that is over, and wake whoever waits for its device or its end."""
-        self._forget(token)
+        self._loans.end(token)
         self._around.outbox.stored({Stream.RECORD}, 1)
         self.wake()
-
-    def _sweep(self) -> None:
-        """Forget the claims whose lease has lapsed: who had them has gone without a word."""
-        now = self._around.clock.boot()
-        for token in [token for token, loan in self._loans.items() if loan.until <= now]:
-            self._forget(token)
-
-    def _forget(self, token: str) -> None:
-        loan = self._loans.pop(token, None)
-        if loan is not None:
-            self._stop_waiting(loan.act)
-            self._stop_waiting(loan.last)
-
-    def _stop_waiting(self, waiter: Waiter | None) -> None:
-        if waiter is not None:
-            self._confirmations.close(waiter)
 
     def _act(self, claim: Claim, kind: AuditKind, more: dict[str, JsonValue]) -> Act:
         detail: dict[str, JsonValue] = {"device": claim.device, "run": claim.run, "fence": claim.fence}

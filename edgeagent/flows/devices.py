@@ -5,9 +5,11 @@ compiled profile and its shadow. Discovery only *proposes*; an operator admits (
 belongs to one device: whoever would share one with an admitted device is refused.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Final
 
 from pydantic import JsonValue
@@ -18,10 +20,11 @@ from edgeagent.contracts.profile import DeviceProfile
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.profile.compile import CompiledDevice, Gateway, compile_device
 from edgeagent.core.profile.match import Matcher, Proposal, Removal
+from edgeagent.core.profile.spec import AVAILABILITY_SPEC, ReadingSpec
 from edgeagent.core.shadow import Shadow, etag
 from edgeagent.errors import RejectedError
 from edgeagent.flows.surroundings import Surroundings
-from edgeagent.ids import DeviceId, Label
+from edgeagent.ids import DeviceId, Label, ReadingName
 from edgeagent.ports import DeviceBus
 from edgeagent.store import audit, outbox
 from edgeagent.store import devices as rows
@@ -34,6 +37,8 @@ log = logging.getLogger(__name__)
 
 MOST_PROPOSALS: Final = 256
 """How many devices may wait for admission; a flood of made-up ones ends here."""
+PRESENCE: Final = replace(AVAILABILITY_SPEC, min_interval=timedelta(seconds=5))
+"""How a device's coming and going is told: one that flaps gives a few events and a gap, not hundreds."""
 
 
 @dataclass(slots=True)
@@ -65,6 +70,10 @@ class Device:
         reading = self.shadow.state.get(self.compiled.availability)
         return None if reading is None else reading.value == "online"
 
+    def spec(self, reading: ReadingName) -> ReadingSpec:
+        """What a reading of it is, and how it is told."""
+        return PRESENCE if reading == self.compiled.availability else self.compiled.spec(reading)
+
 
 class Devices:
     """The admitted devices and the proposals."""
@@ -81,6 +90,8 @@ class Devices:
         self._devices: dict[DeviceId, Device] = {}
         self._routes: dict[Session, dict[str, Device]] = {session: {} for session in Session}
         self._admitted: list[Callable[[DeviceId], None]] = []
+        # One change at a time: two that were checked side by side could claim one topic.
+        self._changing = asyncio.Lock()
         self.proposals: dict[DeviceId, Proposal] = {}
 
     def when_admitted(self, tell: Callable[[DeviceId], None]) -> None:
@@ -105,18 +116,20 @@ class Devices:
         A device whose profile is missing or no longer fits its parameters is left out and named in
         the log; the others work.
         """
-        admitted, stored = await self._store.read(_load)
-        self._devices.clear()
-        for routes in self._routes.values():
-            routes.clear()
-        for row in admitted:
-            try:
-                self._enter(
-                    Device(row, self._compile(row.device, row.profile, row.parameters), stored[row.device])
-                )
-            except RejectedError as why:
-                log.warning("device left out", extra={"device": row.device, "why": str(why)})
-        await self._subscribe()
+        async with self._changing:
+            admitted, stored = await self._store.read(_load)
+            self._devices.clear()
+            for routes in self._routes.values():
+                routes.clear()
+            for row in admitted:
+                try:
+                    compiled = self._compile(row.device, row.profile, row.parameters)
+                    self._check_topics(compiled)
+                except RejectedError as why:
+                    log.warning("device left out", extra={"device": row.device, "why": str(why)})
+                else:
+                    self._enter(Device(row, compiled, stored[row.device]))
+            await self._subscribe()
 
     def discover(self, message: Inbound) -> None:
         """See whether a message of no admitted device announces one."""
@@ -137,38 +150,22 @@ class Devices:
             RejectedError: it is admitted already, no such profile, its parameters do not fit, or
                 another device has one of its topics.
         """
-        compiled = self._compile(device, profile, parameters)
-        self._check_topics(compiled)
-        stamp = self._around.stamp()
-        admitted = Admitted(
-            device=device, label=label, profile=profile, parameters=dict(parameters), at=stamp.at, by=actor
-        )
-        shadow = Shadow(0, etag({}))
-        event = outbox.NewEvent(
-            Stream.RECORD,
-            EventType.DEVICE_ADMITTED,
-            device,
-            self._around.event_time(),
-            data_text({"label": label, "profile": profile, "actions": sorted(compiled.actions)}),
-        )
-        act = Act(
-            kind=AuditKind.DEVICE_ADMITTED,
-            subject=device,
-            actor=actor,
-            detail={"profile": profile, "parameters": dict(parameters)},
-        )
-
-        def store(tx: Transaction) -> None:
-            rows.admit(tx, admitted, etag=shadow.etag)
-            outbox.append(tx, [event], incarnation=self._around.origin.incarnation)
-            audit.append(tx, [act], stamp)
-
-        await self._store.write(store)
-        self._around.outbox.stored({Stream.RECORD}, 1)
-        entered = Device(admitted, compiled, shadow)
-        self._enter(entered)
-        self.proposals.pop(device, None)
-        await self._subscribe()
+        async with self._changing:
+            compiled = self._compile(device, profile, parameters)
+            self._check_topics(compiled)
+            admitted = Admitted(
+                device=device,
+                label=label,
+                profile=profile,
+                parameters=dict(parameters),
+                at=self._around.stamp().at,
+                by=actor,
+            )
+            entered = Device(admitted, compiled, Shadow(0, etag({})))
+            await self._save(entered)
+            self._enter(entered)
+            self.proposals.pop(device, None)
+            await self._subscribe()
         log.info("device admitted", extra={"device": device, "profile": profile})
         for tell in self._admitted:
             tell(device)
@@ -191,14 +188,46 @@ class Devices:
             outbox.append(tx, [event], incarnation=self._around.origin.incarnation)
             audit.append(tx, [act], stamp)
 
+        async with self._changing:
+            await self._store.write(store)
+            self._around.outbox.stored({Stream.RECORD}, 1)
+            self._devices.pop(device, None)
+            for routes in self._routes.values():
+                for topic in [topic for topic, owner in routes.items() if owner.id == device]:
+                    del routes[topic]
+            await self._subscribe()
+        log.info("device forgotten", extra={"device": device})
+
+    async def _save(self, entered: Device) -> None:
+        """Store a new device, its event and its audit row."""
+        admitted, stamp = entered.admitted, self._around.stamp()
+        event = outbox.NewEvent(
+            Stream.RECORD,
+            EventType.DEVICE_ADMITTED,
+            entered.id,
+            self._around.event_time(),
+            data_text(
+                {
+                    "label": admitted.label,
+                    "profile": admitted.profile,
+                    "actions": sorted(entered.compiled.actions),
+                }
+            ),
+        )
+        act = Act(
+            kind=AuditKind.DEVICE_ADMITTED,
+            subject=entered.id,
+            actor=admitted.by,
+            detail={"profile": admitted.profile, "parameters": admitted.parameters},
+        )
+
+        def store(tx: Transaction) -> None:
+            rows.admit(tx, admitted, etag=entered.shadow.etag)
+            outbox.append(tx, [event], incarnation=self._around.origin.incarnation)
+            audit.append(tx, [act], stamp)
+
         await self._store.write(store)
         self._around.outbox.stored({Stream.RECORD}, 1)
-        self._devices.pop(device, None)
-        for routes in self._routes.values():
-            for topic in [topic for topic, owner in routes.items() if owner.id == device]:
-                del routes[topic]
-        await self._subscribe()
-        log.info("device forgotten", extra={"device": device})
 
     def _compile(self, device: DeviceId, profile: str, parameters: Mapping[str, JsonValue]) -> CompiledDevice:
         known = self._profiles.get(profile)
@@ -214,11 +243,9 @@ class Devices:
                     raise RejectedError(f"{owner.id} has the topic {wanted.filter}")
 
     def _enter(self, device: Device) -> None:
-        self._check_topics(device.compiled)
         self._devices[device.id] = device
         for wanted in device.compiled.subscriptions:
             self._routes[wanted.session][wanted.filter] = device
-        self._around.metrics.devices.set(len(self._devices))
 
     def _propose(self, proposal: Proposal) -> None:
         if proposal.device in self._devices:
@@ -230,12 +257,14 @@ class Devices:
         self.proposals[proposal.device] = proposal
 
     async def _subscribe(self) -> None:
-        wanted: dict[tuple[Session, str], Subscription] = {}
+        wanted: dict[str, Subscription] = {}
         for device in self._devices.values():
-            wanted.update({(sub.session, sub.filter): sub for sub in device.compiled.subscriptions})
+            wanted.update({sub.filter: sub for sub in device.compiled.subscriptions})
+        # A filter belongs to one session: an admitted device's own goes before discovery.
         for sub in self._matcher.subscriptions:
-            wanted.setdefault((sub.session, sub.filter), sub)
+            wanted.setdefault(sub.filter, sub)
         await self._bus.subscribe(list(wanted.values()))
+        self._around.metrics.devices.set(len(self._devices))
 
 
 def _load(db: Snapshot) -> tuple[list[Admitted], dict[DeviceId, Shadow]]:

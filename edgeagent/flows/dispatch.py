@@ -26,6 +26,7 @@ from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.confirmation import Confirmed, Contradicted
 from edgeagent.core.gate import Accept, Hold, Moment, Refuse, World, judge
 from edgeagent.core.profile.decode import AVAILABILITY
+from edgeagent.core.profile.plan import Plan
 from edgeagent.core.retry import delay
 from edgeagent.core.shadow import StateReading
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
@@ -39,6 +40,8 @@ log = logging.getLogger(__name__)
 _RENEW_EVERY: Final = timedelta(seconds=10)
 _LISTENS_AGAIN: Final = timedelta(seconds=5)
 _AFTER_FAULT: Final = 1.0
+# What a live reading proves that nobody asked for.
+_SHOWN: Final = Level.APPLIED
 _OUTCOMES: Final = {Reason.EXPIRED: Outcome.EXPIRED}
 
 Next = Ending | Later
@@ -76,7 +79,12 @@ class Dispatch:
             LostRaceError: the lock is not ours any more.
             TransientError: the store cannot be written.
         """
-        following = await self._carry_out(claim)
+        try:
+            following = await self._carry_out(claim)
+        except LinkError as why:
+            # The device could not be asked; what was sent before is found out when it can be.
+            wait = self._wait(claim, failures=1)
+            following = Later(reason=Reason.BROKER_AWAY, after=wait, error=str(why))
         match following:
             case Ending():
                 await self._desk.finish(claim, following)
@@ -85,7 +93,8 @@ class Dispatch:
 
     async def _carry_out(self, claim: Claim) -> Next:
         away = self._turned_away(claim, claim.world)
-        if claim.sent and (away is not None or not claim.may_be_resent):
+        is_spent = claim.attempts >= claim.tier.attempts
+        if claim.sent and (away is not None or is_spent or not claim.may_be_resent):
             return await self._find_out(claim)
         if away is None and _is_offline(claim.world):
             away = Later(reason=Reason.DEVICE_OFFLINE)
@@ -97,21 +106,25 @@ class Dispatch:
             self._metrics.shadow_answers.labels("hit").inc()
             # What was sent before and shows now is a late answer, not a device that was so by itself.
             reason = None if claim.sent else Reason.ALREADY_SO
-            return Ending(outcome=Outcome.SUCCEEDED, reason=reason, level=Level.APPLIED)
+            return Ending(outcome=Outcome.SUCCEEDED, reason=reason, level=_SHOWN)
         return await self._send(claim)
 
     async def _read_first(self, claim: Claim) -> Next:
         """Read the device, and act unless it is already so or the gate sees something else now."""
         self._metrics.shadow_answers.labels("miss").inc()
-        unasked = await self._learn(claim)
-        if unasked is not None:
-            return unasked
-        seen = await self._read_back(claim)
-        if isinstance(seen, Confirmed):
-            return _succeeded(seen, Reason.ALREADY_SO)
+        answered = await self._ask(claim)
+        if isinstance(answered.seen, Confirmed):
+            return _succeeded(answered.seen, None if claim.sent else Reason.ALREADY_SO)
         # What was read may be what the issuer did not decide on.
-        away = self._turned_away(claim, await self._desk.read_device(claim))
-        return await self._send(claim) if away is None else away
+        world = await self._desk.read_device(claim)
+        away = self._turned_away(claim, world)
+        if away is not None:
+            return _as_found(answered) if claim.sent else away
+        if _lacks(claim.plan, world, self._clock.boot()):
+            # Sent all the same, its outcome could not be told.
+            wait = self._wait(claim, failures=1)
+            return Later(reason=Reason.RETRYING, after=wait, error="the device does not tell its state")
+        return await self._send(claim)
 
     def _turned_away(self, claim: Claim, world: World) -> Next | None:
         """What the gate says right before the act; None when it lets the command pass."""
@@ -135,94 +148,77 @@ class Dispatch:
         stopped = await self._publish(claim)
         if stopped is not None:
             return stopped
-        answered = await self._await(claim, claim.rule.confirmation)
-        confirmed, denied = answered.confirmed, answered.denied
-        if denied is not None:
-            return Ending(outcome=Outcome.FAILED, reason=denied.reason, detail=denied.words)
-        if confirmed is not None and confirmed.level.reaches(claim.rule.confirmation):
-            return _succeeded(confirmed, None)
-        return await self._after_silence(claim, confirmed)
+        answered = await self._await(claim)
+        return _known_end(claim, answered) or await self._after_silence(claim)
 
     async def _publish(self, claim: Claim) -> Next | None:
-        """Hand the message to the broker; what follows if it did not go out, else None."""
+        """Hand the message to the broker; what follows without waiting for the device, else None."""
         try:
             result = await self._desk.publish(claim, StepName.ACT)
         except LinkError as why:
             wait = self._wait(claim, failures=1)
             return Later(reason=Reason.BROKER_AWAY, after=wait, error=str(why), unsent=True)
         except RejectedError as why:
-            return Ending(outcome=Outcome.FAILED, reason=Reason.BROKER_REFUSED, detail=str(why))
+            return await self._unsendable(claim, str(why))
         if result is PublishResult.NOBODY_LISTENS:
             return Later(
                 reason=Reason.DEVICE_OFFLINE, after=_LISTENS_AGAIN, error="nobody listens", unsent=True
             )
         if result is PublishResult.REFUSED:
-            return Ending(outcome=Outcome.FAILED, reason=Reason.BROKER_REFUSED)
+            return await self._unsendable(claim, "")
+        if result is PublishResult.TAKEN and claim.rule.confirmation is Level.SENT:
+            return _succeeded(Confirmed(Level.SENT), None)
         return None
 
-    async def _after_silence(self, claim: Claim, confirmed: Confirmed | None) -> Next:
+    async def _unsendable(self, claim: Claim, detail: str) -> Ending:
+        """End a command that cannot be sent, unless an earlier try of it was."""
+        if claim.sent:
+            return await self._find_out(claim)
+        world = await self._desk.read_device(claim)
+        reason = Reason.DEVICE_UNKNOWN if world.device is None else Reason.BROKER_REFUSED
+        return Ending(outcome=Outcome.FAILED, reason=reason, detail=detail)
+
+    async def _after_silence(self, claim: Claim) -> Next:
         """Read back, and say what becomes of a command whose effect was not shown in time."""
-        seen = await self._read_back(claim)
-        if isinstance(seen, Confirmed):
-            return _succeeded(seen, None)
+        answered = await self._read_back(claim)
+        known = _known_end(claim, answered)
+        if known is not None:
+            return known
         attempts = claim.attempts + 1
-        reason = Reason.OTHER_VALUE if isinstance(seen, Contradicted) else Reason.NO_CONFIRMATION
-        detail = f"it shows {seen.value}" if isinstance(seen, Contradicted) else ""
+        found = _as_found(answered)
         if claim.may_be_resent and attempts < claim.tier.attempts:
             wait = self._wait(claim, failures=attempts)
-            return Later(reason=Reason.RETRYING, after=wait, error=detail or reason.sentence)
-        outcome = Outcome.FAILED if isinstance(seen, Contradicted) else Outcome.UNKNOWN
-        return Ending(
-            outcome=outcome,
-            reason=reason,
-            detail=detail,
-            level=None if confirmed is None else confirmed.level,
-        )
+            why = found.detail or Reason.NO_CONFIRMATION.sentence
+            return Later(reason=Reason.RETRYING, after=wait, error=why)
+        return found
 
     async def _find_out(self, claim: Claim) -> Ending:
         """End a command that may have been sent and must not be sent again."""
-        seen = await self._read_back(claim)
-        match seen:
-            case Confirmed():
-                return _succeeded(seen, None)
-            case Contradicted(value):
-                return Ending(outcome=Outcome.FAILED, reason=Reason.OTHER_VALUE, detail=f"it shows {value}")
-            case None:
-                return Ending(outcome=Outcome.UNKNOWN, reason=Reason.NO_CONFIRMATION)
+        answered = await self._read_back(claim)
+        return _known_end(claim, answered) or _as_found(answered)
 
-    async def _learn(self, claim: Claim) -> Later | None:
-        """Ask the device for what an action has to know and that no effect of it shows.
-
-        Returns:
-            What follows if it could not be asked: sent all the same, its outcome could not be told.
-        """
-        plan = claim.plan
-        if plan is None or plan.wish is not None or not plan.requires:
-            return None
-        try:
-            await self._desk.publish(claim, StepName.READ_BACK)
-        except LinkError as why:
-            return Later(reason=Reason.BROKER_AWAY, after=self._wait(claim, failures=1), error=str(why))
-        except RejectedError:
-            return None
-        await self._await(claim, Level.ACCEPTED)
-        return None
-
-    async def _read_back(self, claim: Claim) -> Confirmed | Contradicted | None:
-        """Ask the device for the reading that shows the effect; None when nothing tells."""
+    async def _read_back(self, claim: Claim) -> Answered:
+        """Ask the device for the reading that shows the effect; says nothing where none does."""
         if claim.plan is None or claim.plan.wish is None:
-            return None
-        try:
-            await self._desk.publish(claim, StepName.READ_BACK)
-        except (LinkError, RejectedError):
-            return None
-        return (await self._await(claim, Level.VERIFIED)).seen
+            return Answered(is_over=True)
+        return await self._ask(claim)
 
-    async def _await(self, claim: Claim, level: Level) -> Answered:
+    async def _ask(self, claim: Claim) -> Answered:
+        """Read the device; raises LinkError if it cannot be asked."""
+        try:
+            result = await self._desk.publish(claim, StepName.READ_BACK)
+        except RejectedError:
+            return Answered(is_over=True)
+        if result is PublishResult.NOBODY_LISTENS:
+            return Answered(is_over=True)
+        return await self._await(claim)
+
+    async def _await(self, claim: Claim) -> Answered:
         """Wait until the last step's time is over or enough is known, renewing the lease (SPEC L1)."""
+        level = claim.rule.confirmation
         while True:
             answered = await self._desk.await_confirmation(claim, level=level, within=_RENEW_EVERY)
-            if answered.is_over or _is_enough(answered, level):
+            if answered.is_enough(level):
                 return answered
             await self._desk.renew(claim)
 
@@ -235,9 +231,27 @@ def _succeeded(confirmed: Confirmed, reason: Reason | None) -> Ending:
     return Ending(outcome=Outcome.SUCCEEDED, reason=reason, level=confirmed.level)
 
 
-def _is_enough(answered: Answered, level: Level) -> bool:
-    proven = answered.confirmed is not None and answered.confirmed.level.reaches(level)
-    return proven or answered.denied is not None or answered.seen is not None
+def _known_end(claim: Claim, answered: Answered) -> Ending | None:
+    """How a command ends by what the device has said of it; None while it has not said enough."""
+    if isinstance(answered.seen, Confirmed):
+        return _succeeded(answered.seen, None)
+    confirmed, denied = answered.confirmed, answered.denied
+    if confirmed is not None and confirmed.level.reaches(claim.rule.confirmation):
+        return _succeeded(confirmed, None)
+    if denied is not None:
+        return Ending(outcome=Outcome.FAILED, reason=denied.reason, detail=denied.words)
+    return None
+
+
+def _as_found(answered: Answered) -> Ending:
+    """How a command ends that was sent and not confirmed, by what the device was found to show."""
+    level = None if answered.confirmed is None else answered.confirmed.level
+    match answered.seen:
+        case Contradicted(value):
+            detail = f"it shows {value}"
+            return Ending(outcome=Outcome.FAILED, reason=Reason.OTHER_VALUE, detail=detail, level=level)
+        case _:
+            return Ending(outcome=Outcome.UNKNOWN, reason=Reason.NO_CONFIRMATION, level=level)
 
 
 def _is_offline(world: World) -> bool:
@@ -248,28 +262,33 @@ def _is_offline(world: World) -> bool:
 def _shows_wish(claim: Claim) -> bool:
     """Whether the shadow shows what is asked for."""
     wish = None if claim.plan is None else claim.plan.wish
-    held = _known(claim, None if wish is None else wish.reading)
+    held = _known(claim.world, None if wish is None else wish.reading)
     return wish is not None and held is not None and wish.met_by(held.value)
 
 
 def _needs_reading(claim: Claim, now: timedelta) -> bool:
     """Whether the device has to be read first.
 
-    So it is when it would be already so by a reading that is not live (SPEC M2), or when the action
-    wants to know something more freshly than it is known.
+    So it is when it would be already so by a reading that is not live (SPEC M2) or proves less than the
+    policy asks for, or when the action wants to know something more freshly than it is known.
     """
     plan = claim.plan
-    held = _known(claim, None if plan is None or plan.wish is None else plan.wish.reading)
-    if _shows_wish(claim) and held is not None and held.live_at is None:
-        return True
+    held = _known(claim.world, None if plan is None or plan.wish is None else plan.wish.reading)
+    if _shows_wish(claim) and held is not None:
+        return held.live_at is None or not _SHOWN.reaches(claim.rule.confirmation)
+    return _lacks(plan, claim.world, now)
+
+
+def _lacks(plan: Plan | None, world: World, now: timedelta) -> bool:
+    """Whether something that the action wants to know is not known, or not freshly enough."""
     return plan is not None and any(
-        (known := _known(claim, needed.reading)) is None
+        (known := _known(world, needed.reading)) is None
         or known.live_at is None
         or now - timedelta(microseconds=known.live_at // 1000) > needed.fresher_than
         for needed in plan.requires
     )
 
 
-def _known(claim: Claim, reading: ReadingName | None) -> StateReading | None:
-    shadow = claim.world.shadow
+def _known(world: World, reading: ReadingName | None) -> StateReading | None:
+    shadow = world.shadow
     return None if shadow is None or reading is None else shadow.state.get(reading)

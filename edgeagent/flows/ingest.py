@@ -210,7 +210,7 @@ class Ingest:
         found = []
         for name in list(self._withholding):
             device = self._devices.get(name)
-            readings = device.shadow.withheld(device.compiled.spec) if device is not None else {}
+            readings = device.shadow.withheld(device.spec) if device is not None else {}
             if device is None or not readings:
                 self._withholding.discard(name)
             else:
@@ -291,7 +291,9 @@ class Ingest:
             tx,
             [
                 # One that was forgotten and admitted anew meanwhile has another, empty shadow.
-                shadows.Change(name, device.shadow, frozenset(turn.changed[name] & device.shadow.state.keys()))
+                shadows.Change(
+                    name, device.shadow, frozenset(turn.changed[name] & device.shadow.state.keys())
+                )
                 for name, device in known
                 if device is not None
             ],

@@ -14,19 +14,21 @@ from edgeagent.clock import EPOCH
 from edgeagent.contracts.command import COMMAND_BYTES, COMMAND_TYPE, Command
 from edgeagent.contracts.door import decode, encode
 from edgeagent.contracts.policy import id_of_key
+from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Receipt
 from edgeagent.contracts.reports import CommandReport, CommandsReport, SendReport, SendRequest
 from edgeagent.core.envelope import Signer, sign, unproven_payload
 from edgeagent.core.freshness import BootDeadline
 from edgeagent.core.gate import Refuse
+from edgeagent.core.lifecycle import State
 from edgeagent.errors import RejectedError
 from edgeagent.flows.admission import Admission, Arrival
 from edgeagent.flows.surroundings import Surroundings
-from edgeagent.ids import CommandId, command_id
+from edgeagent.ids import CommandId, DeviceId, command_id
 from edgeagent.ids import operation as checked_operation
-from edgeagent.store import inbox, receipts
+from edgeagent.store import inbox, locks, receipts
 from edgeagent.store.database import Database, Snapshot
-from edgeagent.store.inbox_row import Row
+from edgeagent.store.inbox_row import Now, Row
 
 VALID_FOR: Final = timedelta(minutes=1)
 """How long a command typed at the hub is good."""
@@ -51,10 +53,12 @@ class LocalCommands:
         Raises:
             StorageError: it was not stored, and so not done.
         """
-        command = await self._command(request)
+        # Never longer than the policy lets any command of the action be valid.
+        valid_for = min(VALID_FOR, self.admission.longest_validity(request.action) or VALID_FOR)
+        command = await self._command(request, valid_for)
         clock = self.around.clock
         envelope = sign(encode(command), COMMAND_TYPE, [self.key])
-        local = BootDeadline(clock.boot_id, clock.boot() + VALID_FOR)
+        local = BootDeadline(clock.boot_id, clock.boot() + valid_for)
         [admitted] = await self.admission.admit([Arrival(envelope, local, actor)])
         if isinstance(admitted.verdict, Refuse):
             row = await self.store.read(partial(inbox.by_command, command=command.id))
@@ -67,7 +71,7 @@ class LocalCommands:
 
     async def recent(self) -> CommandsReport:
         """The commands that came last."""
-        return await self.store.read(_recent)
+        return await self.store.read(partial(_recent, now=self._now()))
 
     async def one(self, command: CommandId) -> CommandReport:
         """One command.
@@ -75,10 +79,14 @@ class LocalCommands:
         Raises:
             RejectedError: none of that id has come.
         """
-        found = await self.store.read(partial(_one, command=command))
+        found = await self.store.read(partial(_one, command=command, now=self._now()))
         if found is None:
             raise RejectedError(f"no command {command} has come")
         return found
+
+    def _now(self) -> Now:
+        clock = self.around.clock
+        return Now(clock.boot_id, clock.boot() // _MILLISECOND, self.around.origin.incarnation)
 
     async def _end_of(self, command: CommandId, wait: timedelta) -> CommandReport:
         clock = self.around.clock
@@ -90,7 +98,7 @@ class LocalCommands:
                 return report
             await self.around.outbox.next_record(left)
 
-    async def _command(self, request: SendRequest) -> Command:
+    async def _command(self, request: SendRequest, valid_for: timedelta) -> Command:
         wall = self.around.clock.wall()
         own = id_of_key(self.key.public)
         last = await self.store.read(partial(inbox.last_sequence, issuer=own))
@@ -107,21 +115,28 @@ class LocalCommands:
             operation=request.operation or checked_operation(name),
             sequence=max(by_time, last + 1),
             issued_at=wall.best,
-            expires_at=wall.best + VALID_FOR,
+            expires_at=wall.best + valid_for,
             precondition=request.precondition,
         )
 
 
-def _recent(db: Snapshot) -> CommandsReport:
-    return CommandsReport(commands=[_report(db, row) for row in inbox.recent(db, _MOST_LISTED)])
+def _recent(db: Snapshot, now: Now) -> CommandsReport:
+    busy = _busy(db, now)
+    return CommandsReport(commands=[_report(db, row, busy) for row in inbox.recent(db, _MOST_LISTED)])
 
 
-def _one(db: Snapshot, command: CommandId) -> CommandReport | None:
+def _one(db: Snapshot, command: CommandId, now: Now) -> CommandReport | None:
     row = inbox.by_command(db, command)
-    return None if row is None else _report(db, row)
+    return None if row is None else _report(db, row, _busy(db, now))
 
 
-def _report(db: Snapshot, row: Row) -> CommandReport:
+def _busy(db: Snapshot, now: Now) -> frozenset[DeviceId]:
+    return frozenset(held.device for held in locks.held(db, now))
+
+
+def _report(db: Snapshot, row: Row, busy: frozenset[DeviceId]) -> CommandReport:
+    # Told and not stored: it comes and goes with every lock (SPEC L4).
+    reason = Reason.DEVICE_BUSY if row.state is State.QUEUED and row.device in busy else row.reason
     command = decode(Command, unproven_payload(row.envelope), limit=COMMAND_BYTES)
     receipt = receipts.load(db, row.command)
     return CommandReport(
@@ -130,8 +145,8 @@ def _report(db: Snapshot, row: Row) -> CommandReport:
         action=row.action,
         arguments=command.arguments,
         state=row.state,
-        reason=row.reason,
-        meaning="" if row.reason is None else row.reason.sentence,
+        reason=reason,
+        meaning="" if reason is None else reason.sentence,
         lane=row.lane,
         run=row.ordinal,
         attempts=row.attempts,

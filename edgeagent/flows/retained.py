@@ -64,9 +64,10 @@ class RetainedCommands:
         held = await self._bus.retained(filters) if filters else []
         found = {message.topic: (message, owner) for message in held for owner in self._owners(message)}
         fresh = [found[topic] for topic in found if topic not in self.found]
-        self.found = {topic: owner for topic, (_, owner) in found.items()}
         if fresh:
             await self._tell(fresh)
+        # Only now: what could not be told is told the next time.
+        self.found = {topic: owner for topic, (_, owner) in found.items()}
 
     def _owners(self, message: Inbound) -> list[Device]:
         """The device on whose command topic a message lies; an empty one commands nothing."""

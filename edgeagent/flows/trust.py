@@ -5,15 +5,16 @@ one commit; an older version than the stored one is refused, and the stored one 
 a policy the hub takes readings and no commands.
 
 The time is proven by the kernel's word or by a statement that a key of the policy's role ``time`` has
-signed over our nonce (SPEC T5). A proof raises the floor of time, by at most a week on one source's
-word (SPEC T6): one wrong clock must not expire everything for good.
+signed over our nonce (SPEC T5). A proof raises the floor of time: beyond what boot time explains by at
+most a week on one source's word, further when two sources agree (SPEC T6). One wrong clock must not
+expire everything for good, neither at once nor week by week.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from secrets import token_hex
 from typing import Final
 
@@ -24,7 +25,7 @@ from edgeagent.contracts.timestatement import TIME_BYTES, TIME_TYPE, TimeStateme
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.envelope import Keyring, Verified, verify
 from edgeagent.core.retry import Backoff, BackoffRule
-from edgeagent.errors import RejectedError
+from edgeagent.errors import LostRaceError, RejectedError, StorageError
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import HubId, KeyId
 from edgeagent.ports import LinkError, TimeSource, Trouble
@@ -36,8 +37,11 @@ from edgeagent.store.database import Database, Transaction
 log = logging.getLogger(__name__)
 
 _ONE_SOURCE_RISE: Final = timedelta(days=7)
+_SOURCES: Final = 2
 _STORE_FLOOR_EVERY: Final = timedelta(hours=1)
 _MILLISECOND: Final = timedelta(milliseconds=1)
+# Years of boot time can be added to it before datetime overflows.
+_LAST_TIME: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +78,12 @@ class Trust:
         self._around = around
         self._settings = settings
         self._backoff = Backoff(settings.backoff)
+        self._is_recorded = False
+        self._stored_floor = clock.floor
         self._floor_stored_at: timedelta | None = None
-        self._heard_from: dict[ClockSource, datetime] = {}
+        # When this boot began: by each source's word, and by what is beyond doubt.
+        self._began: dict[ClockSource, datetime] = {}
+        self._surely_began = clock.floor - clock.boot()
         self._proven: list[Callable[[], None]] = []
         self.policy: Policy | None = None
         self.policy_problem = "" if settings.signer else "no policy is configured"
@@ -95,6 +103,8 @@ class Trust:
             self._try(stored)
         if offered is not None and offered != stored:
             await self.offer_policy(offered)
+        elif self.policy is None and not self.policy_problem:
+            self.policy_problem = "the file of the policy cannot be read"
 
     async def offer_policy(self, envelope: bytes) -> bool:
         """Verify a policy and put it in force.
@@ -104,6 +114,7 @@ class Trust:
         """
         try:
             policy, verified = self._verified_policy(envelope)
+            await self._save(policy, verified, envelope)
         except RejectedError as why:
             await self._record(
                 Act(kind=AuditKind.POLICY_REFUSED, subject="policy", actor="agent", detail={"why": str(why)})
@@ -111,19 +122,6 @@ class Trust:
             self.policy_problem = str(why)
             log.warning("policy refused", extra={"why": str(why)})
             return False
-        act = Act(
-            kind=AuditKind.POLICY_ACCEPTED,
-            subject="policy",
-            actor=verified.signers[0],
-            detail={"version": policy.version, "sha256": verified.sha256},
-        )
-        stamp = self._around.stamp()
-
-        def store(tx: Transaction) -> None:
-            policies.save(tx, policy.version, envelope)
-            audit.append(tx, [act], stamp)
-
-        await self._store.write(store)
         self._put_in_force(policy)
         log.info("policy accepted", extra={"version": policy.version})
         return True
@@ -135,8 +133,16 @@ class Trust:
     async def run(self) -> None:
         """Keep the time proven; ends only by cancellation."""
         while True:
-            wait = self._settings.refresh
-            if not await self._prove():
+            try:
+                known = await self._prove()
+            except StorageError as why:
+                # The time is known all the same; that it is goes on record when the disk takes it.
+                log.warning("proof of the time not recorded", extra={"why": str(why)})
+                known = False
+            if known:
+                self._backoff.worked(self._clock.boot())
+                wait = self._settings.refresh
+            else:
                 wait = self._backoff.failed(self._clock.boot(), chance=self._around.chance())
             await asyncio.sleep(wait.total_seconds())
 
@@ -147,13 +153,16 @@ class Trust:
             Whether the clock rests on a proof now.
         """
         if self._clock.ask_kernel():
-            await self._proved(ClockSource.KERNEL)
+            self._proved(ClockSource.KERNEL)
         if self._time_source is not None and self.time_keys():
             try:
                 await self._ask(self._time_source)
             except LinkError as why:
                 log.info("no statement of the time", extra={"trouble": why.trouble, "why": str(why)})
-        return self._clock.wall().source is not ClockSource.NONE
+        if self._clock.wall().source is ClockSource.NONE:
+            return False
+        await self._put_on_record()
+        return True
 
     async def _ask(self, source: TimeSource) -> None:
         nonce = token_hex(16)
@@ -167,6 +176,8 @@ class Trust:
             raise LinkError(Trouble.BROKEN_ANSWER, str(why)) from why
         if statement.nonce != nonce or statement.hub != self._around.origin.hub:
             raise LinkError(Trouble.BROKEN_ANSWER, "an answer to another question")
+        if statement.time > _LAST_TIME:
+            raise LinkError(Trouble.BROKEN_ANSWER, "a time that no calendar of ours carries on")
         # It was signed some time in between; which, only the round trip bounds.
         trip = answered - asked
         proof = Proof(
@@ -176,37 +187,65 @@ class Trust:
             at=answered,
         )
         if self._clock.prove(proof):
-            await self._proved(ClockSource.STATEMENT)
+            self._proved(ClockSource.STATEMENT)
 
-    async def _proved(self, source: ClockSource) -> None:
+    def _proved(self, source: ClockSource) -> None:
+        """Take note of a proof that the clock has just taken."""
         wall = self._clock.wall()
-        first = not self._heard_from
-        self._heard_from[source] = wall.earliest
-        self._around.metrics.clock_error.set(wall.error.total_seconds() if wall.error is not None else -1)
-        if first:
-            error = None if wall.error is None else wall.error.total_seconds()
-            await self._record(
-                Act(kind=AuditKind.CLOCK_PROVEN, subject="clock", actor=source, detail={"error": error})
-            )
-            log.info("time is known", extra={"source": source})
-        await self._raise_floor(wall.earliest)
+        self._around.metrics.clock_error.set(-1 if wall.error is None else wall.error.total_seconds())
+        self._began[source] = wall.earliest - self._clock.boot()
+        if self._is_past(wall.earliest):
+            self._clock.raise_floor(wall.earliest)
         for tell in self._proven:
             tell()
 
-    async def _raise_floor(self, moment: datetime) -> None:
-        rise = moment - self._clock.floor
-        if rise > _ONE_SOURCE_RISE and len(self._heard_from) < 2:  # noqa: PLR2004 - two sources
-            return
-        if not self._clock.raise_floor(moment):
-            return
-        now = self._clock.boot()
-        if self._floor_stored_at is None or now - self._floor_stored_at >= _STORE_FLOOR_EVERY:
-            self._floor_stored_at = now
-            await self._store.write(lambda tx: meta.raise_time_floor(tx, moment))
+    async def _put_on_record(self) -> None:
+        """Store that the time is known, once, and the floor, not too often."""
+        wall, boot = self._clock.wall(), self._clock.boot()
+        if not self._is_recorded:
+            detail = {"error": None if wall.error is None else wall.error.total_seconds()}
+            await self._record(
+                Act(kind=AuditKind.CLOCK_PROVEN, subject="clock", actor=wall.source, detail={**detail})
+            )
+            self._is_recorded = True
+            log.info("time is known", extra={"source": wall.source})
+        floor, stored_at = self._clock.floor, self._floor_stored_at
+        if floor > self._stored_floor and (stored_at is None or boot - stored_at >= _STORE_FLOOR_EVERY):
+            await self._store.write(lambda tx: meta.raise_time_floor(tx, floor))
+            self._stored_floor, self._floor_stored_at = floor, boot
+
+    def _is_past(self, moment: datetime) -> bool:
+        """Whether a moment is certainly past, by the words that we have on it."""
+        began = moment - self._clock.boot()
+        agreeing = sum(word + _ONE_SOURCE_RISE >= began for word in self._began.values())
+        if agreeing >= _SOURCES:
+            self._surely_began = max(self._surely_began, began)
+        return began <= self._surely_began + _ONE_SOURCE_RISE
 
     async def _record(self, act: Act) -> None:
         stamp = self._around.stamp()
         await self._store.write(lambda tx: audit.append(tx, [act], stamp))
+
+    async def _save(self, policy: Policy, verified: Verified, envelope: bytes) -> None:
+        act = Act(
+            kind=AuditKind.POLICY_ACCEPTED,
+            subject="policy",
+            actor=verified.signers[0],
+            detail={"version": policy.version, "sha256": verified.sha256},
+        )
+        stamp = self._around.stamp()
+
+        def save(tx: Transaction) -> None:
+            policies.save(tx, policy.version, envelope)
+            audit.append(tx, [act], stamp)
+
+        try:
+            await self._store.write(save)
+        except LostRaceError as why:
+            # Of another signer, so that the stored one could not be put in force.
+            raise RejectedError(
+                f"a later version than {policy.version} was in force before: sign this one with a higher one"
+            ) from why
 
     def _try(self, stored: bytes) -> None:
         try:

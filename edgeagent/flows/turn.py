@@ -53,7 +53,7 @@ class Turn:
         self._hear_availability(device, message, decoded, time, told)
         shadow, heard = device.shadow, Heard(time.at, message.heard, message.retain)
         for name, value in decoded.readings:
-            spec = device.compiled.spec(name)
+            spec = device.spec(name)
             if spec.state:
                 if not _is_outdated(device, name, message):
                     self._note(device, name, shadow.hear_state(name, value, spec, heard), told)
@@ -68,9 +68,7 @@ class Turn:
                 self.withholding.add(device.id)
         self._tell(device, told, telemetry, (time, message.heard))
 
-    def _happened(
-        self, device: Device, name: ReadingName, value: Value, when: tuple[EventTime, int]
-    ) -> None:
+    def _happened(self, device: Device, name: ReadingName, value: Value, when: tuple[EventTime, int]) -> None:
         """Tell a happening: an equal one is another, also within one message."""
         device.shadow.telemetry[name] = TelemetryReading(value, when[1])
         self._tell(device, set(), {name: value}, when)
@@ -108,7 +106,7 @@ class Turn:
                 self.came_online.add(device.id)
         name = device.compiled.availability
         value = "online" if present else "offline"
-        telling = device.shadow.hear_state(name, value, device.compiled.spec(name), heard)
+        telling = device.shadow.hear_state(name, value, device.spec(name), heard)
         self._note(device, name, telling, told)
 
     def _note(self, device: Device, name: ReadingName, telling: Telling, told: set[ReadingName]) -> None:
@@ -131,10 +129,10 @@ class Turn:
         """
         state: set[ReadingName] = set()
         telemetry: dict[ReadingName, Value] = {}
-        for name, moment in device.shadow.withheld(device.compiled.spec).items():
+        for name, moment in device.shadow.withheld(device.spec).items():
             if moment > now:
                 continue
-            if device.compiled.spec(name).state:
+            if device.spec(name).state:
                 self._note(device, name, Telling.NOW, state)
             else:
                 telemetry[name] = device.shadow.release_telemetry(name, now)

@@ -12,14 +12,17 @@ from functools import partial
 from typing import Final
 
 from edgeagent.clock import EPOCH, Wall
+from edgeagent.contracts.command import COMMAND_BYTES, Command
+from edgeagent.contracts.door import decode
 from edgeagent.contracts.event import Stream
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
+from edgeagent.core.envelope import unproven_payload
+from edgeagent.core.freshness import ISSUER_SKEW
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import Ending
 from edgeagent.errors import TransientError
 from edgeagent.flows.admission import Admission
-from edgeagent.flows.bells import Bell
 from edgeagent.flows.desk import Desk
 from edgeagent.flows.settling import Ended, Settling
 from edgeagent.flows.surroundings import Surroundings
@@ -30,6 +33,7 @@ from edgeagent.store.inbox_row import Moved, Row
 log = logging.getLogger(__name__)
 
 _AFTER_FAULT: Final = 1.0
+_NOTHING: Final = timedelta(0)
 # Waiting for what the gate could not tell at the moment of the act.
 _FOR_THE_TIME: Final = frozenset({Reason.CLOCK_UNSURE, Reason.NOT_YET_VALID, Reason.OUTCOME_UNKNOWN})
 # A bound on how wrong the arithmetic of an expiry can make us wait.
@@ -44,6 +48,11 @@ class _Open:
     queued: list[Row]
     waiting: list[Row]
 
+    @property
+    def all(self) -> list[Row]:
+        """All of them."""
+        return [*self.held, *self.queued, *self.waiting]
+
 
 class Upkeep:
     """Wakes and ends commands."""
@@ -57,7 +66,7 @@ class Upkeep:
         self._settling = settling
         self._around = around
         self._surer = True
-        self.bell = Bell()
+        self.bell = settling.bell
 
     def time_is_surer(self) -> None:
         """The time or the policy has become surer: what is held is judged again."""
@@ -68,35 +77,49 @@ class Upkeep:
         """Look whenever something has changed; ends only by cancellation."""
         while True:
             try:
-                wait = await self._look()
+                wait = await self.look()
             except TransientError as why:
                 log.warning("upkeep fails", extra={"why": str(why)})
                 await asyncio.sleep(_AFTER_FAULT)
                 continue
             await self.bell.wait(wait)
 
-    async def _look(self) -> timedelta | None:
+    async def look(self) -> timedelta | None:
         """Do what is due.
 
         Returns:
             When to look again by itself; None: not.
+
+        Raises:
+            StorageError: not all of it is done.
         """
-        surer, self._surer = self._surer, False
-        if surer:
-            await self._admission.judge_held()
         while self._desk.late:
             claim, confirmed = self._desk.late[0]
             await self._desk.correct(claim, confirmed)
             self._desk.late.popleft()
+            # What is held for the outcome of that one can be told now.
+            self._surer = True
+        surer, self._surer = self._surer, False
+        try:
+            return await self._look_at_open(surer=surer)
+        except TransientError:
+            self._surer = surer or self._surer
+            raise
+
+    async def _look_at_open(self, *, surer: bool) -> timedelta | None:
         found = await self._store.read(_open)
-        over = [row for row in (*found.held, *found.queued, *found.waiting) if self._is_over(row)]
+        if surer or any(self._has_begun(row) for row in found.held):
+            await self._admission.judge_held()
+            found = await self._store.read(_open)
+        over = [row for row in found.all if self._is_over(row)]
         awake = [row for row in found.waiting if row not in over and self._may_go_on(row, surer=surer)]
         if over or awake:
             await self._store.write(partial(self._move, over, awake))
             self._around.outbox.stored({Stream.RECORD}, len(over))
             self._desk.wake()
-        left = [row for row in (*found.held, *found.queued, *found.waiting) if row not in over]
-        return min((self._until_over(row) for row in left), default=None)
+        left = [row for row in found.all if row not in over]
+        moments = [self._until_over(row) for row in left] + [self._until_begun(row) for row in left]
+        return min((moment for moment in moments if moment is not None and moment > _NOTHING), default=None)
 
     def _is_over(self, row: Row) -> bool:
         """Whether a command's time has certainly passed, on the clock that counts for it."""
@@ -112,11 +135,24 @@ class Upkeep:
         wall: Wall = clock.wall()
         return min(max(_expiry(row) - wall.earliest, timedelta(milliseconds=1)), _LONGEST)
 
+    def _until_begun(self, row: Row) -> timedelta | None:
+        """How long until what was issued in the future has begun, as the gate sees it; None for all else."""
+        latest = self._around.clock.wall().latest
+        if row.reason is not Reason.NOT_YET_VALID or latest is None:
+            return None
+        command = decode(Command, unproven_payload(row.envelope), limit=COMMAND_BYTES)
+        return command.issued_at - ISSUER_SKEW - latest
+
+    def _has_begun(self, row: Row) -> bool:
+        left = self._until_begun(row)
+        return left is not None and left <= _NOTHING
+
     def _may_go_on(self, row: Row, *, surer: bool) -> bool:
         """Whether what a command waits for has come."""
         if row.reason is Reason.DEVICE_OFFLINE and row.available is None:
             device = self._settling.devices.get(row.device)
             return device is None or device.online is not False
+        surer = surer or self._has_begun(row)
         return surer and row.reason in _FOR_THE_TIME and row.available is None
 
     def _move(self, over: list[Row], awake: list[Row], tx: Transaction) -> None:
@@ -125,8 +161,9 @@ class Upkeep:
             if row is None:
                 continue
             if row.sent:
-                # It may have worked: whoever claims it finds out, and sends nothing.
-                if row.state is State.WAITING:
+                # It may have worked: whoever claims it finds out, and sends nothing. One that has a time is
+                # claimed then.
+                if row.state is State.WAITING and row.available is None:
                     inbox.move(tx, row, Moved(State.QUEUED, row.reason, force_refresh=True))
                 continue
             ending = Ending(outcome=Outcome.EXPIRED, reason=Reason.EXPIRED, detail=row.reason or "")

@@ -75,7 +75,7 @@ class Appliances:
         """The one of that name."""
         return self._named[name]
 
-    async def start(self, port: int) -> Child:
+    async def start(self, port: int, *, mqtt5: bool) -> Child:
         """Plug them all in at a broker, and return once they listen.
 
         Raises:
@@ -85,7 +85,7 @@ class Appliances:
         listed.write_text(json.dumps({"appliance": _specifications()}, indent=1), "utf-8")
         files = ("--specifications", str(listed), "--journal", str(self._journal))
         words = ["--broker", f"{HOST}:{port}", "--seed", "venue", *files]
-        command = [sys.executable, "-m", "firmware_sim", *words]
+        command = [sys.executable, "-m", "firmware_sim", *words, *(["--mqtt5"] if mqtt5 else [])]
         child = self._child = await self._children.start("appliances", command, talks=True)
         found: list[str] = []
         while True:

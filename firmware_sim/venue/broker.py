@@ -1,7 +1,9 @@
 """The broker of a venue: mosquitto, or the embedded iotcore where that cannot be had.
 
-mosquitto marks what it delivers again (DUP, MQTT 5 section 4.4); iotcore does not, and takes MQTT 5 and 3.1.1
-on two ports. Both listen on loopback alone, let everybody in, and keep nothing when they end.
+mosquitto marks what it delivers again (DUP, MQTT 5 section 4.4); iotcore does not. iotcore also breaks the
+connection of a client of MQTT 3.1.1 to which it delivers a message of MQTT 5 with properties (rumqttd 0.20), as
+every command has: the appliances then have to speak MQTT 5. Both listen on loopback alone, let everybody in,
+and keep nothing when they end.
 """
 
 import asyncio
@@ -39,14 +41,12 @@ class Broker:
 
     Attributes:
         make: which.
-        port: for MQTT 5, which the hub speaks.
-        port_v4: for MQTT 3.1.1, which appliances speak.
+        port: where it listens.
         config: its configuration.
     """
 
     make: Make
     port: int
-    port_v4: int
     config: Path
 
     @property
@@ -54,11 +54,24 @@ class Broker:
         """Whether a reading that comes a second time can be told from an equal one."""
         return self.make is Make.MOSQUITTO
 
+    @property
+    def most_behind(self) -> int | None:
+        """How many readings may wait for a hub that comes back; None for as many as you like.
+
+        iotcore answers no SUBSCRIBE while the window of unacknowledged messages is full (rumqttd 0.20), and
+        the hub acknowledges nothing before that answer.
+        """
+        return None if self.make is Make.MOSQUITTO else 60
+
+    @property
+    def all_speak_mqtt5(self) -> bool:
+        """Whether whoever comes has to speak MQTT 5, which no real appliance of these families does."""
+        return self.make is Make.IOTCORE
+
     def words(self) -> str:
         """It in a few words."""
-        if self.make is Make.MOSQUITTO:
-            return f"mosquitto on {HOST}:{self.port}"
-        return f"the embedded iotcore on {HOST}:{self.port} (MQTT 5) and {HOST}:{self.port_v4} (MQTT 3.1.1)"
+        place = f"on {HOST}:{self.port}"
+        return f"mosquitto {place}" if self.make is Make.MOSQUITTO else f"the embedded iotcore {place}"
 
 
 def choose(asked: Make | None) -> Make:
@@ -87,7 +100,7 @@ async def start_broker(make: Make, folder: Path, children: Children) -> Broker:
         child = await children.start("broker", command)
         if await _is_up(broker, child):
             return broker
-    # Its ports were taken by others between looking and listening, or it has a reason of its own.
+    # Its port was taken by others between looking and listening, or it has a reason of its own.
     raise child.trouble("does not start")
 
 
@@ -95,7 +108,7 @@ async def _is_up(broker: Broker, child: Child) -> bool:
     try:
         async with asyncio.timeout(_STARTING):
             while child.alive:
-                if await listens(broker.port) and await listens(broker.port_v4):
+                if await listens(broker.port):
                     # Whoever listens there may be another, on whose account ours has just ended.
                     await asyncio.sleep(_LOOK)
                     return child.alive
@@ -115,12 +128,12 @@ def _prepared(make: Make, folder: Path) -> tuple[Broker, list[str]]:
             program = shutil.which("mosquitto", path=_PLACES)
             if program is None:
                 raise VenueError("mosquitto has gone")
-            return Broker(make=make, port=port, port_v4=port, config=config), [program, "-c", str(config)]
+            return Broker(make=make, port=port, config=config), [program, "-c", str(config)]
         case Make.IOTCORE:
-            config, port_v4 = folder / "iotcore.toml", free_port()
-            config.write_text(_iotcore(port, port_v4), "utf-8")
-            command = [sys.executable, "-m", "iotcore", "--config", str(config)]
-            return Broker(make=make, port=port, port_v4=port_v4, config=config), command
+            config = folder / "iotcore.toml"
+            config.write_text(_IOTCORE.format(host=HOST, port=port), "utf-8")
+            command = [sys.executable, "-m", "iotcore", "--config", str(config), "--log-level", "warn"]
+            return Broker(make=make, port=port, config=config), command
 
 
 def _is_there(make: Make) -> bool:
@@ -149,26 +162,20 @@ def _mosquitto(port: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _iotcore(port: int, port_v4: int) -> str:
-    servers = "".join(
-        f"""
-[{version}.1]
-name = "{version}"
-listen = "{HOST}:{one}"
-next_connection_delay_ms = 1
-[{version}.1.connections]
-connection_timeout_ms = 60000
-max_payload_size = 1048576
-max_inflight_count = 500
-dynamic_filters = true
-"""
-        for version, one in (("v5", port), ("v4", port_v4))
-    )
-    return f"""id = 0
+_IOTCORE: Final = """id = 0
 [router]
 id = 0
 max_connections = 100
 max_outgoing_packet_count = 200
 max_segment_size = 104857600
 max_segment_count = 10
-{servers}"""
+[v5.1]
+name = "v5"
+listen = "{host}:{port}"
+next_connection_delay_ms = 1
+[v5.1.connections]
+connection_timeout_ms = 60000
+max_payload_size = 1048576
+max_inflight_count = 500
+dynamic_filters = true
+"""

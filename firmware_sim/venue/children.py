@@ -53,7 +53,7 @@ class Child:
     def __init__(self, name: str, process: asyncio.subprocess.Process, log: Path) -> None:
         self.name = name
         self._process = process
-        self._log = log
+        self.log = log
 
     @property
     def pid(self) -> int:
@@ -90,6 +90,10 @@ class Child:
         except ConnectionError as why:
             raise self.trouble("does not listen") from why
 
+    async def ended(self) -> None:
+        """Wait until it has ended."""
+        await self._process.wait()
+
     async def kill(self) -> None:
         """End it on the spot, as a power cut would."""
         self._signal(signal.SIGKILL)
@@ -112,7 +116,7 @@ class Child:
     def trouble(self, what: str) -> VenueError:
         """An error about it, with its last words."""
         with suppress(OSError):
-            words = self._log.read_text("utf-8", "replace")[-_LAST_WORDS:].strip()
+            words = self.log.read_text("utf-8", "replace")[-_LAST_WORDS:].strip()
             if words:
                 return VenueError(f"the {self.name} {what}. Its last words:\n{words}")
         return VenueError(f"the {self.name} {what}")
@@ -133,7 +137,9 @@ class Child:
         except TimeoutError as why:
             raise self.trouble(f"does not end within {within:g} s") from why
         status = self._process.returncode
-        return Finished(-1 if status is None else status, out.decode(), self._log.read_text("utf-8", "replace"))
+        return Finished(
+            -1 if status is None else status, out.decode(), self.log.read_text("utf-8", "replace")
+        )
 
     def _signal(self, number: signal.Signals) -> None:
         if self.alive:
@@ -197,6 +203,7 @@ class Children:
             return await child.finish(given, within=within)
         finally:
             await child.kill()
+            child.log.unlink(missing_ok=True)
             self._living.discard(child)
 
     async def close(self) -> None:

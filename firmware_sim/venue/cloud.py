@@ -7,6 +7,7 @@ What it holds is read over HTTP with an auditor's login: that is the third witne
 import base64
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -212,10 +213,10 @@ class Cloud:
             if len(page) < _PAGE:
                 return found
 
-    async def devices(self) -> dict[str, int]:
-        """The version of the state of each device that it knows; 0 while it has told none."""
+    async def versions(self) -> Counter[str]:
+        """The version of the state of each device that it knows; 0 while it has heard of none."""
         answer = await self._ask("GET", "devices")
-        versions: dict[str, int] = {}
+        versions: Counter[str] = Counter()
         for fields in Fields(answer.body, "devices").items("devices"):
             version = fields.take("version") if fields.has("version") else None
             versions[fields.text("device")] = version if isinstance(version, int) else 0

@@ -3,6 +3,7 @@
     journal     the appliances' own lines: effects, and what the broker acknowledged to them
     heard       numbered readings that a listener at the broker heard
     events      what the cloud holds, by stream, as it gives it out over HTTP
+    versions    how new the state is that the cloud knows of each appliance
 
 Nothing in here comes from the agent. A numbered reading is one of a burst: its energy, in kWh, is its number
 (``firmware_sim.burst``); the numbers begin far above what a meter of the venue will ever show.
@@ -96,12 +97,14 @@ class Evidence:
         heard: how often the listener heard each numbered reading.
         events: what the cloud holds, by stream.
         stored: how often the cloud holds each numbered reading.
+        versions: the version of each appliance's state, by the cloud; 0 while it knows none.
     """
 
     journal: Sequence[Line] = ()
     heard: Counter[int] = field(default_factory=Counter)
     events: dict[Stream, list[Event]] = field(default_factory=lambda: {stream: [] for stream in Stream})
     stored: Counter[int] = field(default_factory=Counter)
+    versions: Counter[str] = field(default_factory=Counter)
 
     def take(self, stream: Stream, events: Sequence[Event]) -> None:
         """Add what the cloud holds besides."""

@@ -60,16 +60,19 @@ class Hub:
         token.touch(mode=0o600)
         token.write_text(cloud.token("hub").read_text("utf-8"), "utf-8")
         (self._folder / "policy.json").write_bytes(cloud.policy.read_bytes())
-        self.config.write_text(_CONFIG.format(
-            hub=HUB,
-            state=_quoted(self._folder / "state"),
-            run=_quoted(self._folder / "run"),
-            port=broker.port,
-            broker=_quoted(broker.config),
-            line=line,
-            signer=cloud.policy_key,
-            web=self.web,
-        ), "utf-8")
+        self.config.write_text(
+            _CONFIG.format(
+                hub=HUB,
+                state=_quoted(self._folder / "state"),
+                run=_quoted(self._folder / "run"),
+                port=broker.port,
+                broker=_quoted(broker.config),
+                line=line,
+                signer=cloud.policy_key,
+                web=self.web,
+            ),
+            "utf-8",
+        )
 
     async def start(self) -> None:
         """Start the agent, and return once it is connected to the broker.
@@ -91,6 +94,10 @@ class Hub:
     async def kill(self) -> None:
         """SIGKILL: as the power goes."""
         await self._running().kill()
+
+    async def ended(self) -> None:
+        """Wait until it has ended, by whoever's hand."""
+        await self._running().ended()
 
     async def restart(self) -> None:
         """Stop it in good order, and start it again."""

@@ -42,7 +42,7 @@ class Line:
         self._session: ClientSession | None = None
         self._runner: web.AppRunner | None = None
         self._is_cut = False
-        self._open: set[web.Request] = set()
+        self._open: set[asyncio.Transport] = set()
         self._slipped: deque[bytes] = deque()
         self._news = asyncio.Event()
         self._lent: set[str] = set()
@@ -80,8 +80,8 @@ class Line:
     def cut(self) -> None:
         """Break every connection, and each that is tried, until it is mended."""
         self._is_cut = True
-        for request in list(self._open):
-            _break(request)
+        for cable in self._open:
+            cable.abort()
 
     def mend(self) -> None:
         """Let connections through again."""
@@ -93,9 +93,12 @@ class Line:
         self._news.set()
 
     async def _pass(self, request: web.Request) -> web.Response:
+        cable = request.transport
+        if cable is None:
+            raise web.HTTPServiceUnavailable  # whoever asked has gone already
         if self._is_cut:
-            _break(request)
-        self._open.add(request)
+            cable.abort()
+        self._open.add(cable)
         try:
             body = await request.read()
             if request.path.endswith(_LEASE):
@@ -104,7 +107,7 @@ class Line:
                 return web.json_response({"done": ours, "gone": []})
             return await self._ask(request, body)
         finally:
-            self._open.discard(request)
+            self._open.discard(cable)
 
     async def _lease(self, request: web.Request, body: bytes) -> web.Response:
         """Lend what is slipped in, or else what the cloud lends; the cloud lets us wait for it."""
@@ -162,11 +165,3 @@ class Line:
 async def _answered(answer: ClientResponse) -> web.Response:
     headers = {name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers}
     return web.Response(status=answer.status, body=await answer.read(), headers=headers)
-
-
-def _break(request: web.Request) -> None:
-    """Let a connection end in the middle, as a cable does."""
-    if request.transport is not None:
-        request.transport.abort()
-    elif request.task is not None:
-        request.task.cancel()

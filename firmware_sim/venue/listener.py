@@ -33,7 +33,7 @@ class Listener:
         self._link: Link | None = None
 
     @asynccontextmanager
-    async def at(self, port: int) -> AsyncIterator[None]:
+    async def at(self, port: int, *, mqtt5: bool) -> AsyncIterator[None]:
         """Listen at a broker while inside.
 
         Raises:
@@ -43,6 +43,7 @@ class Listener:
             client_id="venue-listener",
             keepalive=timedelta(seconds=60),
             will=Will("venue/listener", "gone", 0, retain=False),
+            mqtt5=mqtt5,
         )
         self._link = link = Link(Broker(HOST, port), login, self._tell)
         living = asyncio.create_task(link.live(), name="listener")

@@ -22,7 +22,7 @@ _BOLD: Final = "1"
 _WORDS: Final[Mapping[bool | None, tuple[str, str]]] = {
     True: ("true", _GREEN),
     False: ("FALSE", _RED),
-    None: ("open", _YELLOW),
+    None: ("?", _YELLOW),
 }
 
 

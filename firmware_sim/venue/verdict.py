@@ -94,8 +94,8 @@ def done(evidence: Evidence, appliance: str, action: str, *, times: int, name: s
         name: of the appliance, for people.
     """
     count = len(evidence.effects(appliance, action))
-    wanted = {0: "never", 1: "once", 2: "twice"}.get(times, f"{times} times")
-    return Statement(f"{name} did it {wanted}, by its own journal.", f"{count} of {times}", count == times)
+    words = f"{name} carried out {action} {_often(times)}, by its own journal."
+    return Statement(words, f"{count} of {times}", count == times)
 
 
 def changed(evidence: Evidence, appliance: str, action: str, *, times: int, name: str) -> Statement:
@@ -103,8 +103,8 @@ def changed(evidence: Evidence, appliance: str, action: str, *, times: int, name
     effects = evidence.effects(appliance, action)
     count = sum(effect.changed for effect in effects)
     return Statement(
-        f"{name} was changed by it {'once' if times == 1 else f'{times} times'}, by its own journal.",
-        f"{count} of {times}, asked {len(effects)}",
+        f"{name} was changed by {action} {_often(times)}, by its own journal.",
+        f"{count} of {times}, carried out {len(effects)}",
         count == times,
     )
 
@@ -128,25 +128,24 @@ def ended(
 
 
 def whole(evidence: Evidence) -> list[Statement]:
-    """Whether what the cloud holds is complete and nothing in it is there twice."""
-    said = []
-    for stream in Stream:
-        numbers = [event.number for event in evidence.events[stream]]
-        last = max(numbers, default=0)
-        missing = set(range(1, last + 1)) - set(numbers)
-        said.append(
-            Statement(
-                f"The stream {stream} is at the cloud without a hole.",
-                f"1 to {last:,}, {len(missing)} missing{_some(missing)}",
-                bool(numbers) and not missing,
-            )
-        )
+    """Whether the record at the cloud is complete, and nothing that it holds is there twice."""
+    numbers = {event.number for event in evidence.events[Stream.RECORD]}
+    last = max(numbers, default=0)
+    missing = set(range(1, last + 1)) - numbers
     ids = Counter(event.id for events in evidence.events.values() for event in events)
     twice = [id_ for id_, times in ids.items() if times > 1]
-    said.append(
-        Statement("No event has the id of another.", f"{ids.total():,} events, {len(twice)} twice", not twice)
-    )
-    return said
+    return [
+        Statement(
+            "The hub's record is at the cloud without a hole.",
+            f"1 to {last:,}, {len(missing)} missing{_some(missing)}",
+            bool(numbers) and not missing,
+        ),
+        Statement(
+            "No event at the cloud has the id of another.",
+            f"{ids.total():,} events, {len(twice)} twice{_some(twice)}",
+            not twice,
+        ),
+    ]
 
 
 def each_ended_once(evidence: Evidence, asked: Asked) -> Statement:
@@ -165,12 +164,8 @@ def nothing_else_done(evidence: Evidence, asked: Asked) -> Statement:
     seen = Counter((effect.appliance, effect.action) for effect in evidence.effects() if effect.changed)
     too_much, too_little = seen - asked.changes, asked.changes - seen
     numbers = f"{seen.total()} changes, {asked.changes.total()} asked for"
-    wrong = [
-        f"{appliance} {action} {count:+d}"
-        for counts, sign in ((too_much, 1), (too_little, -1))
-        for (appliance, action), one in counts.items()
-        for count in [sign * one]
-    ]
+    wrong = [f"{count} more of {action} by {appliance}" for (appliance, action), count in too_much.items()]
+    wrong += [f"{count} less of {action} by {appliance}" for (appliance, action), count in too_little.items()]
     return Statement(
         "The appliances did what was asked and nothing else.",
         numbers + _some(wrong),
@@ -180,6 +175,10 @@ def nothing_else_done(evidence: Evidence, asked: Asked) -> Statement:
 
 def _fits(receipt: Receipt, outcomes: Collection[str], reason: str | None) -> bool:
     return receipt.outcome in outcomes and reason in {None, receipt.reason}
+
+
+def _often(times: int) -> str:
+    return {0: "never", 1: "once"}.get(times, f"{times} times")
 
 
 def _some(wrong: Collection[object]) -> str:

@@ -53,9 +53,7 @@ DEATHS: Final = {
 def incarnations(venue: Venue) -> list[int]:
     """The starts of the agent of which the cloud has been told, in its present epoch."""
     return [
-        event.incarnation
-        for event in venue.cloud.events(Stream.RECORD)
-        if event.type is EventType.HUB_HELLO
+        event.incarnation for event in venue.cloud.events(Stream.RECORD) if event.type is EventType.HUB_HELLO
     ]
 
 

@@ -5,7 +5,7 @@ The broker is the other end of a socket pair, so that what is in the socket and 
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -27,7 +27,7 @@ class Bench:
     broker: socket.socket
     wire: Wire = field(init=False)
     drive: Drive = field(init=False)
-    pauses: bool = False
+    does: Callable[[], None] = lambda: None
     came: int = 0
     turns: list[int] = field(default_factory=list)
     failures: list[LinkError] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Bench:
     def starts(self, agent: socket.socket) -> None:
         self.wire = Wire("agent", 100_000, self._messages, lambda *_: None)
         self.wire.hand_socket(agent)
-        self.drive = Drive(self.wire, agent, self.failures.append)
+        self.drive = Drive(self.wire, agent, self._failed)
         self.wire.connect("broker", 1883, 30, clean_start=False)
         self.drive.flush()
 
@@ -49,8 +49,11 @@ class Bench:
 
     def _messages(self, run: Sequence[Packet]) -> None:
         self.came += len(run)
-        if self.pauses:
-            self.drive.pause()
+        self.does()
+
+    def _failed(self, why: LinkError) -> None:
+        self.failures.append(why)
+        self.drive.stop(abort=False)
 
 
 @pytest.fixture
@@ -60,6 +63,7 @@ async def bench() -> AsyncIterator[Bench]:
         theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1024 * 1024)
         bench = Bench(theirs)
         bench.starts(ours)
+        assert theirs.recv(1000)
         theirs.sendall(connack())
         await eventually(bench.wire.is_connected)
         yield bench
@@ -88,12 +92,12 @@ async def test_what_comes_meanwhile_does_not_make_a_turn_longer(bench: Bench) ->
     await eventually(lambda: bench.came == 8000)
     task.cancel()
 
-    assert max(bench.turns) == PER_TURN
+    assert max(bench.turns) <= 2 * PER_TURN  # what was left, and one more read
 
 
 async def test_what_is_in_memory_when_the_reader_pauses_is_handled_when_it_resumes(bench: Bench) -> None:
     """No readable event tells of it: the socket is empty by then."""
-    bench.pauses = True
+    bench.does = bench.drive.pause
     bench.broker.sendall(crumbs(1000))
     await eventually(lambda: bench.came == PER_TURN)
     for _ in range(10):
@@ -122,7 +126,6 @@ async def test_the_end_of_the_connection_is_told_once(bench: Bench) -> None:
     bench.broker.sendall(crumbs(3))
     bench.broker.close()
     await eventually(lambda: bench.failures)
-    bench.drive.stop(abort=False)
 
     assert bench.came == 3
     assert [str(why) for why in bench.failures] == ["closed by the broker"]
@@ -131,16 +134,12 @@ async def test_the_end_of_the_connection_is_told_once(bench: Bench) -> None:
 async def test_whatever_goes_wrong_inside_ends_the_connection_and_not_the_loop(bench: Bench) -> None:
     """The loop would call a reader that raised again and again, since the bytes are still there."""
 
-    def explodes(_: Sequence[Packet]) -> None:
+    def explodes() -> None:
         raise RuntimeError("boom")
 
-    bench.wire = Wire("agent", 100_000, explodes, lambda *_: None)
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        bench.wire.hand_socket(ours)
-        drive = Drive(bench.wire, ours, bench.failures.append)
-        theirs.sendall(crumbs(1))
-        await eventually(lambda: bench.failures)
-        drive.stop(abort=False)
+    bench.does = explodes
+    bench.broker.sendall(crumbs(1))
+    await eventually(lambda: bench.failures)
 
     assert "boom" in str(bench.failures[0])
+    assert len(bench.failures) == 1

@@ -177,6 +177,48 @@ async def test_a_filter_that_is_refused_is_named_and_the_others_work() -> None:
             assert bus.refused(Session.CONTROL) == {}
 
 
+async def test_a_filter_that_is_granted_without_acknowledgement_is_named_too() -> None:
+    async def grants_less(peer: Peer) -> None:
+        await peer.greets()
+        await peer.grants(await peer.answers(until=SUBSCRIBE), 0)
+        await peer.answers()
+
+    async with ScriptedBroker(grants_less) as broker:
+        bus = make_bus(broker.port)
+        await bus.subscribe(WANTED)
+        async with running(bus):
+            await Ear(bus).sees_links(LinkUp)
+
+            assert bus.refused(Session.TELEMETRY) == {"tele/#": 0}
+
+
+async def test_what_is_wanted_while_the_broker_has_not_answered_yet_is_subscribed_before_link_up() -> None:
+    asked = asyncio.Event()
+    go_on = asyncio.Event()
+
+    async def takes_its_time(peer: Peer) -> None:
+        await peer.greets()
+        subscribe = await peer.answers(until=SUBSCRIBE)
+        asked.set()
+        await go_on.wait()
+        await peer.grants(subscribe)
+        await peer.answers()
+
+    async with ScriptedBroker(takes_its_time) as broker:
+        bus = make_bus(broker.port)
+        await bus.subscribe(WANTED[1:])
+        async with running(bus):
+            await asked.wait()
+            await bus.subscribe([*WANTED[1:], Subscription(topic_filter("late"), Session.TELEMETRY)])
+            go_on.set()
+            await Ear(bus).sees_links(LinkUp)
+
+            [peer] = [peer for peer in broker.peers if is_telemetry(peer)]
+            sent = [name for one in of_kind(peer, SUBSCRIBE) for name, _ in filters_of(one)]
+
+    assert sent == ["tele/#", "late"]
+
+
 async def test_a_suback_of_another_length_is_no_answer() -> None:
     async def miscounts(peer: Peer) -> None:
         await peer.greets()

@@ -62,7 +62,7 @@ def test_a_proof_of_a_command_is_told_by_its_kind() -> None:
 
     kinds = [type(proof) for proof in next(iter(profile.commands.values()))[0].confirm]
 
-    assert kinds == [Reply, Echo]
+    assert kinds == [Reply, Reply, Echo]
 
 
 def test_a_shipped_profile_is_well_within_the_size_of_one() -> None:

@@ -7,6 +7,7 @@ broker says so and one of the last ``WINDOW`` messages, the latest of its packet
 from collections.abc import Iterable
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -16,11 +17,16 @@ pytestmark = pytest.mark.requirement("Q2")
 
 WINDOW = 6
 
-packet_ids = st.integers(1, 4)
-contents = st.sampled_from([digest("tele/a", b"on"), digest("tele/a", b"off")])
-messages = st.lists(st.tuples(packet_ids, contents), max_size=4)
-
 ON, OFF = digest("stat/plug/POWER", b"ON"), digest("stat/plug/POWER", b"OFF")
+EVERY_MARK = [(packet_id, content) for packet_id in range(1, 5) for content in (ON, OFF)]
+
+messages = st.lists(st.sampled_from(EVERY_MARK), max_size=4)
+
+
+def is_known(heard: list[Mark], mark: Mark) -> bool:
+    """Whether the model takes a message marked DUP for a repeat."""
+    same_id = [held for held in heard[-WINDOW:] if held[0] == mark[0]]
+    return bool(same_id) and same_id[-1] == mark
 
 
 def hear(redeliveries: Redeliveries, marks: Iterable[Mark], *, dup: bool = False) -> list[bool]:
@@ -59,15 +65,10 @@ class Session(RuleBasedStateMachine):
         self.heard: list[Mark] = []
         self.saved: list[Mark] = []
 
-    def expected(self, mark: Mark) -> bool:
-        """Whether the model takes a message marked DUP for a repeat."""
-        same_id = [held for held in self.heard[-WINDOW:] if held[0] == mark[0]]
-        return bool(same_id) and same_id[-1] == mark
-
     def hears(self, marks: list[Mark], dups: list[bool]) -> None:
         """Hear messages one after the other."""
         for mark, dup in zip(marks, dups, strict=False):
-            expected = dup and self.expected(mark)
+            expected = dup and is_known(self.heard, mark)
 
             assert self.redeliveries.is_repeat(mark, dup=dup) == expected
 
@@ -100,6 +101,11 @@ class Session(RuleBasedStateMachine):
         self.disk.commit(self.redeliveries, [])
 
     @invariant()
+    def a_restart_would_know_what_is_saved(self) -> None:
+        for mark in EVERY_MARK:
+            assert self.disk.load().is_repeat(mark, dup=True) == is_known(self.saved, mark)
+
+    @invariant()
     def the_disk_is_bounded(self) -> None:
         kept = sum(len(row) for row in self.disk.rows.values()) // MARK_BYTES
 
@@ -108,6 +114,7 @@ class Session(RuleBasedStateMachine):
 
 
 TestASession = Session.TestCase
+TestASession.settings = settings(max_examples=50)
 
 
 def test_a_message_sent_again_after_a_crash_is_a_repeat() -> None:

@@ -19,14 +19,18 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from prometheus_client import CollectorRegistry
 from pydantic import JsonValue
 
 from edgeagent.clock import Clock
+from edgeagent.contracts.actions import ActionName
+from edgeagent.contracts.door import encode
 from edgeagent.contracts.event import EventType, StoredEvent, Stream, data_text
+from edgeagent.contracts.policy import POLICY_TYPE, ActionRule, Policy, Role, RoleKind, Tier
 from edgeagent.contracts.profile import DeviceProfile
+from edgeagent.core.envelope import sign
 from edgeagent.core.profile.load import load
 from edgeagent.errors import StorageError
 from edgeagent.flows.bells import OutboxBell
@@ -41,83 +45,21 @@ from edgeagent.profiles.shipped import shipped_profiles
 from edgeagent.store import outbox
 from edgeagent.store.database import Database, Transaction
 from edgeagent.store.outbox import NewEvent
-from tests.support.clocks import ManualClock
+from tests.support.clocks import NOON, LoopTime, ManualClock
 from tests.support.fake_bus import FakeBus
+from tests.support.keys import MemoryKey
 from tests.support.stores import HUB_MIGRATIONS, query
 from tests.support.waiting import eventually
 
 HUB: Final[HubId] = hub_id("venue-7")
 EPOCH: Final[Epoch] = new_epoch(1_800_000_000_000, 7)
 MINUTE: Final = timedelta(minutes=1)
+WELL_AFTER: Final = timedelta(seconds=10)
+"""Longer than any device's coming and going is kept back."""
 QUICK: Final = IngestSettings(commit_linger=timedelta(milliseconds=1))
 """A commit as soon as nothing more has come."""
 
-THING: Final = """
-format = 1
-id = "thing"
-version = "1.0.0"
-title = "A thing that these tests made up"
-transport = "hub"
-command_topics = ["{topic}/set"]
-
-[parameter.topic]
-type = "segment"
-
-[[match]]
-topic = "announce/{name}"
-when = ["$.label exists"]
-device = "{name}"
-label = "$.label"
-removed_by = "empty"
-bind = { topic = "{name}" }
-
-[message.presses]
-from = [{ topic = "{topic}/presses", items = "$.presses" }]
-
-[availability]
-words = { true = "Online", false = "Offline" }
-from = [{ topic = "{topic}/lwt" }]
-silent_after = "20m"
-
-[reading.power]
-kind = "boolean"
-from = [{ topic = "{topic}/state", pick = "$.power" }]
-
-[reading.position]
-kind = "integer"
-state = true
-deadband = 2
-min_interval = "10s"
-from = [{ topic = "{topic}/state", pick = "$.position" }]
-
-[reading.temperature]
-kind = "number"
-unit = "°C"
-deadband = 0.5
-from = [{ topic = "{topic}/sensor", pick = "$.temperature" }]
-
-[reading.signal]
-kind = "integer"
-min_interval = "1m"
-from = [{ topic = "{topic}/sensor", pick = "$.signal" }]
-
-[reading.button]
-kind = "text"
-event = true
-from = [{ message = "presses", pick = "$.button" }]
-
-[[command.power]]
-effect = "absolute"
-publish = { topic = "{topic}/set", json = { power = "{on}" } }
-confirm = [{ kind = "echo" }]
-within = "4s"
-
-[probe]
-publish = { topic = "{topic}/get", empty = true }
-answer = [{ topic = "{topic}/state" }]
-within = "4s"
-"""
-"""State: ``power`` and ``position`` on ``ID/state``; telemetry on ``ID/sensor``; ``ID/presses``; ``ID/lwt``."""
+THING: Final = Path(__file__).with_name("thing.toml")
 
 
 class KilledError(BaseException):
@@ -139,20 +81,6 @@ class Killer:
         if point is self.at:
             self.at = None
             raise KilledError(point)
-
-
-class LoopTime:
-    """The running loop's time, which a test lets leap: what waits for an hour is due at once."""
-
-    def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._ahead = 0.0
-        real = loop.time
-        loop.time = lambda: real() + self._ahead  # type: ignore[method-assign]  # ends with this test's loop
-
-    def passes(self, length: timedelta) -> None:
-        """Let the loop's timers be so much nearer."""
-        self._ahead += length.total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +118,19 @@ def surroundings(
     )
 
 
+async def breathe(store: Database) -> None:
+    """Let every flow do what is due, whatever the disk says to it."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+        with suppress(StorageError):
+            await store.read(lambda _: None)
+        with suppress(StorageError):
+            await store.write(lambda _: None)
+
+
 def all_profiles() -> dict[str, DeviceProfile]:
     """The thing of these tests, and the shipped families."""
-    profiles = [load(THING.encode()), *map(load, shipped_profiles())]
+    profiles = [load(THING.read_bytes()), *map(load, shipped_profiles())]
     return {profile.id: profile for profile in profiles}
 
 
@@ -201,6 +139,44 @@ def event(
 ) -> NewEvent:
     """Something to tell, of so many bytes at least."""
     return NewEvent(stream, kind, None, around.event_time(), data_text({"filler": "x" * size}))
+
+
+def signed_policy(
+    signer: MemoryKey,
+    version: int = 1,
+    *,
+    hubs: frozenset[HubId] | Literal["*"] = "*",
+    time_key: MemoryKey | None = None,
+    lasts: timedelta = timedelta(days=365),
+) -> bytes:
+    """The envelope of a policy that lets somebody switch things on and off, issued at noon.
+
+    Args:
+        signer: whose policy it is.
+        version: of it.
+        hubs: for whom.
+        time_key: whose word on the time counts.
+        lasts: how long it is good.
+    """
+    desk = MemoryKey()
+    keys, roles = {"desk": desk.public.hex()}, {"operators": _role(RoleKind.COMMAND, "desk")}
+    if time_key is not None:
+        keys["clock"] = time_key.public.hex()
+        roles["clocks"] = _role(RoleKind.TIME, "clock")
+    policy = Policy(
+        version=version,
+        hubs=hubs,
+        issued_at=NOON,
+        expires_at=NOON + lasts,
+        keys=keys,
+        roles=roles,
+        actions={ActionName.POWER: ActionRule(tier=Tier.LOW)},
+    )
+    return sign(encode(policy), POLICY_TYPE, [signer])
+
+
+def _role(kind: RoleKind, key: str) -> Role:
+    return Role(kind=kind, keys=frozenset({key}), actions="*", devices="*")
 
 
 @dataclass(slots=True)
@@ -257,6 +233,11 @@ class Hub:
         assert self._parts is not None, "the hub does not run"
         return self._parts
 
+    @property
+    def commits(self) -> float:
+        """How many commits of readings there were since the start."""
+        return self.counted("edgeagent_ingest_commit_seconds_count")
+
     async def starts(self, *, session_present: bool = True) -> None:
         """Begin a process: open the database, take up the devices, connect, take readings in."""
         self.incarnation += 1
@@ -293,17 +274,17 @@ class Hub:
         """Wait until all that has come is taken in, committed and acknowledged."""
         await self.until(lambda: not self.bus.arrived and not self.bus.unacknowledged)
 
+    async def reaches(self, stream: Stream, events: int) -> None:
+        """Wait until a stream holds so many events."""
+        await self.until(lambda: self.rows("SELECT stream FROM outbox").count((str(stream),)) >= events)
+
     async def takes_in(self) -> None:
         """Wait until all that has come is taken in, committed or not."""
         await self.until(lambda: not self.bus.arrived)
 
     async def breathes(self) -> None:
         """Let every flow do what is due: some turns of the loop and of the database's threads."""
-        for _ in range(5):
-            await asyncio.sleep(0)
-            await self.store.read(lambda _: None)
-            with suppress(StorageError):
-                await self.store.write(lambda _: None)
+        await breathe(self.store)
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait until ``condition`` holds; a flow that fails meanwhile fails the test."""
@@ -312,8 +293,9 @@ class Hub:
         if task.done():
             task.result()
 
-    def passes(self, length: timedelta) -> None:
-        """Let time go on: the hub's clocks, and the timers that wait."""
+    async def passes(self, length: timedelta) -> None:
+        """Let time go on: the hub's clocks, and the timers of whatever waits by now."""
+        await self.breathes()
         self.clock.passes(length)
         self.loop_time.passes(length)
 
@@ -374,7 +356,7 @@ async def new_hub(
 
     Args:
         folder: for its database.
-        devices: things that are admitted and online.
+        devices: things that are admitted and have been online for a while.
         settings: how it stores readings.
         profiles: texts of further profiles.
     """
@@ -387,11 +369,11 @@ async def new_hub(
             await hub.admits(device)
             hub.bus.delivers(f"{device}/lwt", b"Online")
         await hub.takes_in()
-        hub.passes(settings.commit_linger)
+        await hub.passes(max(settings.commit_linger, WELL_AFTER))
         await hub.settles()
         yield hub
     finally:
-        if hub._parts is not None:  # noqa: SLF001 - its own maker
+        if hub._parts is not None:
             await hub.dies()
 
 

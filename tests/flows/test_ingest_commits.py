@@ -20,7 +20,6 @@ from tests.flows.building import Hub, new_hub
 from tests.support.stores import broken_log, full_disk
 
 
-
 @contextmanager
 def failed_sync(database: Path) -> Iterator[None]:
     """Each write to the log is taken, and no sync of it succeeds."""
@@ -92,7 +91,7 @@ async def test_nothing_is_acknowledged_that_the_disk_did_not_take_and_it_comes_a
             assert not any(hub.bus.state(session).connected for session in Session)
         assert await hub.values("power") == []
 
-        hub.passes(SECOND)
+        await hub.passes(SECOND)
         await hub.until(lambda: not hub.ingest.store_trouble)
         await hub.settles()
 
@@ -110,7 +109,7 @@ async def test_while_the_disk_is_full_the_connections_stay_closed(tmp_path: Path
             closed_since = hub.bus.state(Session.CONTROL).since
 
             for _ in range(3):
-                hub.passes(SECOND)
+                await hub.passes(SECOND)
                 await hub.breathes()
             state = hub.bus.state(Session.CONTROL)
 
@@ -128,7 +127,7 @@ async def test_after_a_failed_commit_the_hub_knows_what_the_disk_knows(tmp_path:
             hub.bus.delivers("dev-1/state", b'{"power": false}')
             await hub.until(lambda: hub.ingest.store_trouble)
 
-        hub.passes(SECOND)
+        await hub.passes(SECOND)
         await hub.until(lambda: not hub.ingest.store_trouble)
         await hub.settles()
 
@@ -142,13 +141,13 @@ async def test_an_unchanged_repeat_is_acknowledged_without_a_write(tmp_path: Pat
     async with new_hub(tmp_path, "dev-1") as hub:
         hub.bus.delivers("dev-1/state", b'{"power": true}')
         await hub.settles()
-        commits = hub.store.commits
+        commits = hub.commits
 
         for _ in range(5):
             hub.bus.delivers("dev-1/state", b'{"power": true}')
         await hub.settles()
 
-        assert hub.store.commits == commits
+        assert hub.commits == commits
         assert len(acknowledged(hub)) == 6
         assert await hub.values("power") == [True]
 
@@ -207,19 +206,18 @@ class TestWhenACommitComes:
 
     async def test_messages_that_come_within_the_linger_share_a_commit(self, tmp_path: Path) -> None:
         async with new_hub(tmp_path, "dev-1", settings=SLOW) as hub:
-            commits = hub.store.commits
             for number in range(10):
                 hub.bus.delivers("dev-1/sensor", b'{"temperature": %d}' % number)
             await hub.takes_in()
             await hub.breathes()
             assert await hub.values("temperature") == []
             assert acknowledged(hub) == []
-            commits = hub.store.commits
+            commits = hub.commits
 
-            hub.passes(SLOW.commit_linger)
+            await hub.passes(SLOW.commit_linger)
             await hub.settles()
 
-            assert hub.store.commits == commits + 1
+            assert hub.commits == commits + 1
             assert await hub.values("temperature") == list(range(10))
 
     async def test_the_linger_begins_with_the_first_message(self, tmp_path: Path) -> None:
@@ -289,13 +287,13 @@ class TestWhenACommitComes:
 
     async def test_a_quiet_hub_writes_nothing(self, tmp_path: Path) -> None:
         async with new_hub(tmp_path, "dev-1") as hub:
-            commits = hub.store.commits
+            commits = hub.commits
 
             for _ in range(10):
-                hub.passes(timedelta(minutes=1))
+                await hub.passes(timedelta(minutes=1))
                 await hub.settles()
 
-            assert hub.store.commits == commits
+            assert hub.commits == commits
 
 
 def _truth(number: int) -> bytes:

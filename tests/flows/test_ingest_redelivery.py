@@ -72,7 +72,7 @@ async def test_a_repeat_in_the_same_commit_is_stored_once(tmp_path: Path) -> Non
         hub.bus.comes_up()
         await hub.takes_in()
 
-        hub.passes(linger)
+        await hub.passes(linger)
         await hub.settles()
 
         assert await hub.values("button") == ["single"]
@@ -181,7 +181,7 @@ class TestWhenTheBrokerHasNotKeptTheSession:
                 hub.bus.delivers("dev-1/presses", PRESS)
                 await hub.until(lambda: hub.ingest.store_trouble)
 
-            hub.passes(QUICK.commit_linger * 2000)
+            await hub.passes(QUICK.commit_linger * 2000)
             await hub.until(lambda: not hub.ingest.store_trouble)
             await hub.settles()
 
@@ -196,7 +196,7 @@ class TestWhenTheBrokerHasNotKeptTheSession:
             hub.bus.goes_down()
             hub.bus.comes_up(session_present=False)
             await hub.settles()
-            await hub.until(lambda: hub.rows("SELECT 1 FROM outbox WHERE stream = 'telemetry'"))
+            await hub.reaches(Stream.TELEMETRY, 1)
             await hub.dies()
             hub.bus.comes_up()
             hub.bus.delivers("dev-1/presses", PRESS)  # packet id 1 once more, lost with its process

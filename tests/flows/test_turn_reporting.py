@@ -1,5 +1,7 @@
 """Report by exception: what of all that devices say is told (SPEC U7), and under which version (SPEC C1)."""
 
+import asyncio
+import threading
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,6 +11,7 @@ from edgeagent.contracts.event import EventType, Stream
 from edgeagent.core.shadow import etag
 from edgeagent.ids import ReadingName
 from tests.flows.building import MINUTE, Hub, new_hub
+from tests.support.waiting import DEADLINE
 
 SECOND = timedelta(seconds=1)
 
@@ -50,15 +53,15 @@ class TestWhatIsTold:
     ) -> None:
         async with new_hub(tmp_path, "dev-1") as hub:
             await says(hub, "dev-1/sensor", b'{"signal": -50}')
-            hub.passes(SECOND)
+            await hub.passes(SECOND)
             await says(hub, "dev-1/sensor", b'{"signal": -60}', b'{"signal": -70}')
             assert await hub.values("signal") == [-50]
 
-            hub.passes(MINUTE - 2 * SECOND)
+            await hub.passes(MINUTE - 2 * SECOND)
             await hub.breathes()
             assert await hub.values("signal") == [-50]
-            hub.passes(SECOND)
-            await hub.until(lambda: hub.rows("SELECT 1 FROM outbox WHERE stream = 'telemetry' AND number = 2"))
+            await hub.passes(SECOND)
+            await hub.reaches(Stream.TELEMETRY, 2)
 
             assert await hub.values("signal") == [-50, -70]
 
@@ -66,7 +69,7 @@ class TestWhatIsTold:
         async with new_hub(tmp_path, "dev-1") as hub:
             await says(hub, "dev-1/sensor", *(b'{"signal": %d}' % level for level in (-50, -60, -50)))
 
-            hub.passes(2 * MINUTE)
+            await hub.passes(2 * MINUTE)
             await hub.breathes()
 
             assert await hub.values("signal") == [-50]
@@ -76,7 +79,7 @@ class TestWhatIsTold:
             await says(hub, "dev-1/state", b'{"power": true}')
             await says(hub, "dev-1/sensor", b'{"temperature": 20}')
             for _ in range(13):
-                hub.passes(5 * MINUTE)
+                await hub.passes(5 * MINUTE)
                 await says(hub, "dev-1/state", b'{"power": true}')
                 await says(hub, "dev-1/sensor", b'{"temperature": 20}')
 
@@ -103,16 +106,16 @@ class TestAFlap:
                 hub.bus.delivers("dev-1/state", b'{"position": %d}' % (90 if number % 2 else 10))
                 if number % 20 == 19:
                     await hub.settles()
-                    hub.passes(SECOND)
-            await hub.until(lambda: len(hub.rows("SELECT 1 FROM outbox WHERE stream = 'state'")) == 3)
+                    await hub.passes(SECOND)
+            await hub.reaches(Stream.STATE, 3)
 
             assert await hub.values("position") == [10, 90]
 
     async def test_a_gap_says_how_many_changes_nobody_was_told(self, tmp_path: Path) -> None:
         async with new_hub(tmp_path, "dev-1") as hub:
             await says(hub, "dev-1/state", *(b'{"position": %d}' % value for value in range(0, 60, 10)))
-            hub.passes(10 * SECOND)
-            await hub.until(lambda: len(hub.rows("SELECT 1 FROM outbox WHERE stream = 'state'")) == 3)
+            await hub.passes(10 * SECOND)
+            await hub.reaches(Stream.STATE, 3)
 
             assert await hub.values("position") == [0, 50]
             [gap] = await hub.told(Stream.RECORD, EventType.GAP)
@@ -122,8 +125,8 @@ class TestAFlap:
     async def test_a_single_change_leaves_no_gap(self, tmp_path: Path) -> None:
         async with new_hub(tmp_path, "dev-1") as hub:
             await says(hub, "dev-1/state", b'{"position": 10}', b'{"position": 90}')
-            hub.passes(10 * SECOND)
-            await hub.until(lambda: len(hub.rows("SELECT 1 FROM outbox WHERE stream = 'state'")) == 3)
+            await hub.passes(10 * SECOND)
+            await hub.reaches(Stream.STATE, 3)
 
             assert await hub.values("position") == [10, 90]
             assert await hub.told(Stream.RECORD, EventType.GAP) == []
@@ -136,7 +139,9 @@ class TestAFlap:
             held = hub.devices.all()[0].shadow.state[ReadingName("position")]
 
             assert (held.value, held.version, held.told) == (90, 3, False)
-            assert hub.rows("SELECT value, told FROM shadow_readings WHERE reading = 'position'") == [("90", 0)]
+            assert hub.rows("SELECT value, told FROM shadow_readings WHERE reading = 'position'") == [
+                ("90", 0)
+            ]
 
 
 @pytest.mark.requirement("C4", "U7")
@@ -150,7 +155,7 @@ class TestAPendingChange:
             assert hub.rows("SELECT told FROM shadow_readings WHERE reading = 'position'") == [(0,)]
 
             await hub.starts()
-            await hub.until(lambda: len(hub.rows("SELECT 1 FROM outbox WHERE stream = 'state'")) == 3)
+            await hub.reaches(Stream.STATE, 3)
 
             assert await hub.values("position") == [10, 90]
             assert hub.rows("SELECT told FROM shadow_readings WHERE reading = 'position'") == [(1,)]
@@ -162,7 +167,7 @@ class TestAPendingChange:
                 await hub.dies()
                 await hub.starts()
                 await hub.breathes()
-            await hub.until(lambda: len(hub.rows("SELECT 1 FROM outbox WHERE stream = 'state'")) == 3)
+            await hub.reaches(Stream.STATE, 3)
 
             assert await hub.values("position") == [10, 90]
 
@@ -171,7 +176,7 @@ class TestAPendingChange:
             await says(hub, "dev-1/state", b'{"position": 10}', b'{"position": 90}')
             await hub.devices.forget(hub.devices.all()[0].id, actor="uid:0 root")
 
-            hub.passes(MINUTE)
+            await hub.passes(MINUTE)
             await hub.breathes()
 
             assert await hub.values("position") == [10]
@@ -230,14 +235,27 @@ class TestVersions:
             await says(hub, "dev-1/state", b'{"power": true}', b'{"power": false}')
             await says(hub, "dev-2/state", b'{"power": true}')
 
-            assert hub.rows("SELECT device, version FROM shadows ORDER BY device") == [("dev-1", 3), ("dev-2", 2)]
+            assert hub.rows("SELECT device, version FROM shadows ORDER BY device") == [
+                ("dev-1", 3),
+                ("dev-2", 2),
+            ]
 
 
 @pytest.mark.requirement("U1")
 async def test_an_event_tells_when_its_message_was_heard_not_when_it_was_stored(tmp_path: Path) -> None:
+    written = threading.Event()
     async with new_hub(tmp_path, "dev-1") as hub:
-        await hub.dies()
-        hub.bus.comes_up()
-        await hub.breathes_outside()
-        hub.passes(MINUTE)
-        await hub.starts()
+        hub.bus.delivers("dev-1/state", b'{"power": true}')
+        slow = asyncio.create_task(hub.store.write(lambda _: written.wait(DEADLINE)))
+        await hub.takes_in()
+        hub.bus.delivers("dev-1/state", b'{"power": false}')
+        heard = hub.around.event_time()
+
+        hub.clock.passes(MINUTE)
+        written.set()
+        await slow
+        await hub.settles()
+
+        assert hub.rows("SELECT at, boot FROM outbox WHERE stream = 'state' AND number = 3") == [
+            (heard.at, heard.boot)
+        ]

@@ -1,16 +1,22 @@
 """The queue server as an issuer sees it: asked over HTTP with an issuer's token, one request at a time."""
 
 import http.client
+import json
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final, TypeVar
 from urllib.parse import urlencode, urlsplit
+
+from pydantic import JsonValue
 
 from edgeagent.contracts.door import Contract, decode
 from edgeagent.contracts.event import CloudEvent, EventType, Stream
 from edgeagent.ids import CommandId, Epoch, HubId
 from edgeagent.issuer.wire import CommandStatus, EventsAnswer, HubStatus, StreamStatus
 from tests.support.queue_server import QueueServer
+
+FIRST: Final = 100_000
+"""The number of a burst's first message: no plug has used so many kWh by itself."""
 
 _PAGE: Final = 2000
 _PATIENCE: Final = 15.0
@@ -100,7 +106,7 @@ class Cloud:
 
     def stored_numbers(self) -> list[int]:
         """The number of every telemetry event of a burst, once for each event that carries it."""
-        return [number for event in self.events(Stream.TELEMETRY) for number in _number_of(event)]
+        return [number for event in self.events(Stream.TELEMETRY) for number in numbers_of(event.data)]
 
     def numbers(self) -> set[int]:
         """The numbers that are stored; reads only what is new since the last call.
@@ -109,7 +115,7 @@ class Cloud:
         """
         for event in self.events(Stream.TELEMETRY, after=self._after):
             self._after = int(event.id.rpartition("/")[2])
-            self._seen.update(_number_of(event))
+            self._seen.update(numbers_of(event.data))
         return self._seen
 
     def _get(self, path: str, query: Mapping[str, str], answer: type[C]) -> C:
@@ -139,8 +145,8 @@ class Cloud:
         return raw
 
 
-def _number_of(event: CloudEvent) -> list[int]:
-    """The number of a burst's message that an event carries, if it is of one."""
-    readings = event.data.get("readings")
+def numbers_of(data: Mapping[str, JsonValue]) -> list[int]:
+    """The number of a burst's message that an event's data carry, if they are of one."""
+    readings = data.get("readings")
     energy = readings.get("energy") if isinstance(readings, dict) else None
-    return [int(energy)] if isinstance(energy, int | float) and energy >= 1000 else []  # noqa: PLR2004
+    return [int(energy)] if isinstance(energy, int | float) and energy >= FIRST else []

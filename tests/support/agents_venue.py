@@ -42,15 +42,13 @@ from firmware_sim.fields import Json
 from firmware_sim.journal import Line, What, read
 from tests.firmware_sim.process import FleetProcess
 from tests.support.agents import AgentProcess
-from tests.support.agents_cloud import Cloud
+from tests.support.agents_cloud import FIRST, Cloud
 from tests.support.brokers import Mosquitto, wait_until
 from tests.support.queue_server import QueueServer
 
 HUB: Final = HubId("venue-7")
 PLUG: Final = DeviceId("02A1B2000001")
 """The first plug, which is what most stories need."""
-FIRST: Final = 100_000
-"""The number of a burst's first message: no plug has used so many kWh by itself."""
 
 _CATCH_UP: Final = 60.0
 _FAST: Final = ActionRule(tier=Tier.LOW)
@@ -123,13 +121,9 @@ class Keys:
             expires_at=now + timedelta(days=30),
             keys={"desk": self.desk.public.hex(), "clock": self.time.public.hex()},
             roles={
-                "operators": Role(
-                    kind=RoleKind.COMMAND, keys=frozenset({"desk"}), actions="*", devices="*"
-                ),
+                "operators": Role(kind=RoleKind.COMMAND, keys=frozenset({"desk"}), actions="*", devices="*"),
                 "clock": Role(kind=RoleKind.TIME, keys=frozenset({"clock"})),
-                "here": Role(
-                    kind=RoleKind.LOCAL_OPERATOR, hubs=frozenset({HUB}), actions="*", devices="*"
-                ),
+                "here": Role(kind=RoleKind.LOCAL_OPERATOR, hubs=frozenset({HUB}), actions="*", devices="*"),
             },
             actions={name: _FAST for name in ActionName},
             tiers={Tier(name): rule for name, rule in tiers.items()},
@@ -184,7 +178,8 @@ class Venue:
             self.cloud = Cloud(self.server, HUB)
             self.agent = AgentProcess(self.folder / "hub", self._sections(), state_dir=self._state_dir)
             stack.callback(self.agent.close)
-            self.fleet = self._plugged_in(stack)
+            self.plug_in()
+            stack.callback(self.unplug)
             self._stack = stack.pop_all()
         return self
 
@@ -196,6 +191,10 @@ class Venue:
     def open(self) -> None:
         """Start the agent, and admit every plug."""
         self.agent.start()
+        self.settle()
+
+    def settle(self) -> None:
+        """Let the running agent find everybody, and admit every plug."""
         self.agent.wait_for_broker()
         for device in self.devices:
             self.agent.admit(device)
@@ -203,6 +202,21 @@ class Venue:
             lambda: all(device.online for device in self.agent.devices().devices), "the plugs to be online"
         )
         wait_until(lambda: self.cloud.has_heard, "the hub's hello at the cloud")
+
+    def plug_in(self) -> None:
+        """Let the appliances come, and wait until they listen."""
+        venue = self.folder / "venue.json"
+        appliances = [{"model": "tasmota-plug", "mac": device} for device in self.devices]
+        venue.write_text(json.dumps({"appliance": appliances}))
+        where = f"{self.broker.host}:{self.broker.port}"
+        files = ("--specifications", str(venue), "--journal", str(self._journal_path))
+        self.fleet = FleetProcess(["--broker", where, *files, "--period", "1h"])
+        self.fleet.until_ready()
+
+    def unplug(self) -> None:
+        """Let the appliances go without a word; the broker tells their last will."""
+        with self.fleet.process:
+            self.fleet.process.kill()
 
     def burst(self, count: int, *, rate: float = 0.0) -> Burst:
         """Let the plugs send numbered telemetry at QoS 1, from ``FIRST`` on."""
@@ -322,25 +336,6 @@ class Venue:
             f'[policy]\nfile = "{policy.name}"\nsigner = "{self.keys.root.public.hex()}"\n'
             '[uplink]\nlinger = "100ms"\nlongest_backoff = "1s"\n'
         )
-
-    def _plugged_in(self, stack: ExitStack) -> FleetProcess:
-        venue = self.folder / "venue.json"
-        appliances = [{"model": "tasmota-plug", "mac": device} for device in self.devices]
-        venue.write_text(json.dumps({"appliance": appliances}))
-        fleet = FleetProcess(
-            [
-                *("--broker", f"{self.broker.host}:{self.broker.port}"),
-                *("--specifications", str(venue), "--journal", str(self._journal_path), "--period", "1h"),
-            ]
-        )
-        stack.callback(_end, fleet)
-        fleet.until_ready()
-        return fleet
-
-
-def _end(fleet: FleetProcess) -> None:
-    with fleet.process:
-        fleet.process.kill()
 
 
 def _numbers(lines: list[Line], what: What) -> frozenset[int]:

@@ -1,5 +1,6 @@
 """Clocks that a test moves by hand."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -91,11 +92,12 @@ class ManualReadings:
         self._wall = wall
         self._error = error
         self._boot = boot
+        self._boot_id = FIRST_BOOT
 
     @property
     def boot_id(self) -> BootId:
-        """The same boot throughout."""
-        return FIRST_BOOT
+        """Which boot ``boot()`` counts in."""
+        return self._boot_id
 
     def boot(self) -> timedelta:
         """CLOCK_BOOTTIME."""
@@ -118,7 +120,26 @@ class ManualReadings:
         """Let somebody set CLOCK_REALTIME."""
         self._wall = wall
 
+    def reboots(self, boot_id: BootId = SECOND_BOOT) -> None:
+        """Begin another boot."""
+        self._boot_id = boot_id
+        self._boot = timedelta(seconds=20)
+
     def synchronises(self, wall: datetime, error: timedelta) -> None:
         """Let the kernel's clock be set right from outside, and say so."""
         self._wall = wall
         self._error = error
+
+
+class LoopTime:
+    """The running loop's time, which a test lets leap: what waits for an hour is due at once."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._ahead = 0.0
+        real = loop.time
+        loop.time = lambda: real() + self._ahead  # type: ignore[method-assign]  # ends with this test's loop
+
+    def passes(self, length: timedelta) -> None:
+        """Let the loop's timers be so much nearer."""
+        self._ahead += length.total_seconds()

@@ -30,7 +30,7 @@ from edgeagent.contracts.mqtt import (
     Session,
     Subscription,
 )
-from edgeagent.errors import RejectedError
+from edgeagent.errors import BrokenInvariantError, RejectedError
 from edgeagent.ports import LinkError, LinkState, Trouble
 
 _MOST = 500
@@ -82,7 +82,10 @@ class FakeBus:
         await asyncio.Event().wait()
 
     async def subscribe(self, wanted: Sequence[Subscription]) -> None:
-        """Make ``wanted`` the whole set of subscriptions."""
+        """Make ``wanted`` the whole set of subscriptions; a filter belongs to one session."""
+        filters = [entry.filter for entry in wanted]
+        if len(set(filters)) != len(filters):
+            raise BrokenInvariantError("both sessions claim a filter")
         self._wanted = tuple(wanted)
         if self._is_open():
             for session in Session:
@@ -224,7 +227,10 @@ class FakeBus:
             kept.epoch += 1
             self._came[session].append(LinkUp(session, kept.epoch, kept.exists))
             kept.exists = True
-            again = [replace(m, dup=True, epoch=kept.epoch) for m in kept.unacknowledged.values()]
+            heard = self._heard()
+            again = [
+                replace(m, dup=True, epoch=kept.epoch, heard=heard) for m in kept.unacknowledged.values()
+            ]
             kept.unacknowledged = {message.packet_id: message for message in again}
             self._came[session].extend(again)
             waiting, kept.queued = kept.queued, deque()
@@ -255,9 +261,13 @@ class FakeBus:
                     self._hand_over(session, self._inbound(session, 1, topic, payload, retain=True))
 
     def _inbound(self, session: Session, qos: int, topic: str, payload: bytes, *, retain: bool) -> Inbound:
-        heard = self._clock.boot() // timedelta(microseconds=1) * 1000
         epoch = self._kept[session].epoch
-        return Inbound(session, epoch, topic, payload, qos, retain, dup=False, packet_id=0, heard=heard)
+        return Inbound(
+            session, epoch, topic, payload, qos, retain, dup=False, packet_id=0, heard=self._heard()
+        )
+
+    def _heard(self) -> int:
+        return self._clock.boot() // timedelta(microseconds=1) * 1000
 
     def _hand_over(self, session: Session, message: Inbound) -> None:
         """Send a message over a session, or keep it for later if it is QoS 1."""
@@ -268,7 +278,7 @@ class FakeBus:
             return
         if message.qos:
             kept.last_id = kept.last_id % _PACKET_IDS + 1
-            message = replace(message, packet_id=kept.last_id, epoch=kept.epoch)
+            message = replace(message, packet_id=kept.last_id, epoch=kept.epoch, heard=self._heard())
             kept.unacknowledged[message.packet_id] = message
         self._came[session].append(message)
         self._stir.set()

@@ -25,17 +25,16 @@ class Answers:
         self._over: LinkError | None = None
 
     def expect(self, packet_id: int | None) -> asyncio.Future[list[int]]:
-        """Wait for the answer to a packet that was just sent; None for one that could not be.
+        """What the answer to a packet will come by; None for a packet that could not be sent.
 
         Raises:
             LinkError: the connection is over.
         """
-        if self._over is not None:
-            raise self._over
+        if self._over is not None or packet_id is None:
+            raise self._over or LinkError(Trouble.UNREACHABLE, "no connection to the broker")
         future: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
-        if packet_id is not None:
-            self._expected[packet_id] = future
-            future.add_done_callback(lambda _: self._expected.pop(packet_id, None))
+        self._expected[packet_id] = future
+        future.add_done_callback(lambda _: self._expected.pop(packet_id, None))
         return future
 
     def came(self, packet_id: int, codes: list[int]) -> None:

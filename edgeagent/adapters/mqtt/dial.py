@@ -45,9 +45,9 @@ async def dial(settings: MqttSettings, resolver: Resolver) -> socket.socket:
                 return await _connect(address, context, settings)
         except TimeoutError:
             said.append(f"{address}: no answer")
-        except ssl.SSLError as why:
-            trouble = Trouble.TLS
-            said.append(f"{address}: {_tls_words(why)}")
+        except LinkError as why:
+            trouble = why.trouble
+            said.append(f"{address}: {why}")
         except OSError as why:
             said.append(f"{address}: {os.strerror(why.errno) if why.errno else why}")
     raise LinkError(trouble, "; ".join(said))
@@ -95,6 +95,11 @@ async def _connect(address: Address, context: ssl.SSLContext | None, settings: M
 
 
 async def _handshake(connection: ssl.SSLSocket) -> None:
+    """Agree on TLS.
+
+    Raises:
+        LinkError: it came to nothing; a peer that hangs up instead may not speak TLS at all.
+    """
     loop = asyncio.get_running_loop()
     while True:
         try:
@@ -103,6 +108,10 @@ async def _handshake(connection: ssl.SSLSocket) -> None:
             await _ready(connection, loop.add_reader, loop.remove_reader)
         except ssl.SSLWantWriteError:
             await _ready(connection, loop.add_writer, loop.remove_writer)
+        except ssl.SSLError as why:
+            raise LinkError(Trouble.TLS, _tls_words(why)) from why
+        except ConnectionError as why:
+            raise LinkError(Trouble.TLS, "TLS failed: the other side hung up") from why
         else:
             return
 

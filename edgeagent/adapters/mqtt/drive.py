@@ -49,7 +49,7 @@ class Drive:
         wire.on_socket_register_write = lambda *_: self._want_write()
         wire.on_socket_unregister_write = lambda *_: self._written()
         wire.on_socket_close = lambda *_: self._leave_loop()
-        self._loop.add_reader(self._descriptor, self._on_readable)
+        self._loop.add_reader(self._descriptor, self._read)
 
     def start_keepalive(self) -> None:
         """Look at the keepalive from now on."""
@@ -67,7 +67,7 @@ class Drive:
         """Read on."""
         if self._paused and not self._stopped:
             self._paused = False
-            self._loop.add_reader(self._descriptor, self._on_readable)
+            self._loop.add_reader(self._descriptor, self._read)
             self._read_again()  # what was read before the pause and is still in memory
 
     def flush(self) -> None:
@@ -105,11 +105,8 @@ class Drive:
             if handle is not None:
                 handle.cancel()
 
-    def _on_readable(self) -> None:
-        if self._again is None:  # what is in memory comes first, and once a turn is enough
-            self._read()
-
     def _read_again(self) -> None:
+        # One at a time: the socket's readable event comes beside it.
         if self._again is None and not self._stopped:
             self._again = self._loop.call_soon(self._read_on)
 

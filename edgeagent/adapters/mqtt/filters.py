@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from edgeagent.adapters.mqtt.life import Life
-from edgeagent.adapters.mqtt.words import FAILURE
+from edgeagent.adapters.mqtt.words import FAILURE, GRANTED_QOS_1
 from edgeagent.contracts.mqtt import RetainHandling, Session, Subscription
 from edgeagent.ids import TopicFilter
 
@@ -33,7 +33,8 @@ class Filters:
     """The subscriptions of a session.
 
     Attributes:
-        refused: what the broker did not grant, with its reason code; asked for again with each settling.
+        refused: what the broker did not grant as asked, with its reason code; 0 for one that it sends
+            with QoS 0 only, for which nothing is promised then.
     """
 
     def __init__(self, session: Session) -> None:
@@ -42,12 +43,14 @@ class Filters:
         self._foreign: list[TopicFilter] = []
         self._made: dict[TopicFilter, Subscription] = {}
         self._unknown = True
+        self._wishes = 0
         self._taken_back: set[TopicFilter] = set()
         self._settling = asyncio.Lock()
         self.refused: dict[TopicFilter, int] = {}
 
     def want(self, wanted: Sequence[Subscription]) -> None:
         """Set what both sessions want; ours is the part that names it."""
+        self._wishes += 1
         self._wanted = {entry.filter: entry for entry in wanted if entry.session is self._session}
         self._foreign = [entry.filter for entry in wanted if entry.session is not self._session]
 
@@ -67,13 +70,13 @@ class Filters:
             LinkError: the connection is over; what is not answered is asked for again over the next.
         """
         async with self._settling:
-            await self._subscribe(life, [e for e in self._wanted.values() if self._made.get(e.filter) != e])
-            gone = [name for name in self._made if name not in self._wanted]
-            for names in _parts(gone + self._strays()):
-                await life.unsubscribe(names)
-                self._taken_back.update(names)
-                for name in names:
-                    self._made.pop(name, None)
+            settled = -1
+            while settled != self._wishes:  # ``want`` may come while we wait for the broker
+                settled = self._wishes
+                missing = [e for e in self._wanted.values() if self._made.get(e.filter) != e]
+                await self._subscribe(life, missing)
+                gone = [name for name in self._made if name not in self._wanted]
+                await self._unsubscribe(life, gone + self._strays())
 
     def _strays(self) -> list[TopicFilter]:
         """Filters of the other session that an earlier start may have left here."""
@@ -82,19 +85,29 @@ class Filters:
         return [name for name in self._foreign if name not in self._taken_back and name not in self._made]
 
     async def _subscribe(self, life: Life, entries: Sequence[Subscription]) -> None:
-        self.refused = {}
-        for part in _parts(entries):
+        self.refused = {name: code for name, code in self.refused.items() if name in self._wanted}
+        for part in parts(entries):
             codes = await life.subscribe([(entry.filter, _options(entry)) for entry in part])
             for entry, code in zip(part, codes, strict=True):
                 if code < FAILURE:
                     self._made[entry.filter] = entry
+                else:
+                    self._made.pop(entry.filter, None)
+                if code == GRANTED_QOS_1:
+                    self.refused.pop(entry.filter, None)
                     continue
-                self._made.pop(entry.filter, None)
                 self.refused[entry.filter] = code
                 log.warning(
                     "subscription refused",
                     extra={"session": self._session, "filter": entry.filter, "code": code},
                 )
+
+    async def _unsubscribe(self, life: Life, names: Sequence[TopicFilter]) -> None:
+        for part in parts(names):
+            await life.unsubscribe(part)
+            self._taken_back.update(part)
+            for name in part:
+                self._made.pop(name, None)
 
 
 def _options(entry: Subscription) -> SubscribeOptions:
@@ -102,6 +115,7 @@ def _options(entry: Subscription) -> SubscribeOptions:
     return SubscribeOptions(qos=1, noLocal=True, retainHandling=entry.retain_handling)
 
 
-def _parts(entries: Sequence[T]) -> Iterator[Sequence[T]]:
+def parts(entries: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Filters in portions that fit into a packet."""
     for start in range(0, len(entries), _MOST):
         yield entries[start : start + _MOST]

@@ -243,7 +243,8 @@ class Life:
     def _on_disconnect(
         self, _: Client, __: object, flags: DisconnectFlags, reason: ReasonCode, properties: Properties | None
     ) -> None:
-        self.close(farewell(flags, reason, properties, client_id=self.identity.client_id))
+        told = farewell(flags, reason, properties, client_id=self.identity.client_id)
+        self.close(self._wire.last_words or told)
 
     def _on_answer(
         self, _: Client, __: object, packet_id: int, codes: list[ReasonCode], ___: Properties | None

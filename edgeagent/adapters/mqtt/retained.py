@@ -18,6 +18,7 @@ from typing import Final
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from edgeagent.adapters.mqtt.dial import dial
+from edgeagent.adapters.mqtt.filters import parts
 from edgeagent.adapters.mqtt.handshake import Identity
 from edgeagent.adapters.mqtt.life import Life
 from edgeagent.adapters.mqtt.settings import Means, MqttSettings
@@ -57,18 +58,26 @@ class Look:
         dialled = await dial(self._settings, self._means.resolve)
         try:
             await self._life.open(dialled)
-            # QoS 1: with QoS 0 a broker may leave messages out when there are many.
-            codes = await self._life.subscribe([(name, SubscribeOptions(qos=1)) for name in filters])
-            refused = [name for name, code in zip(filters, codes, strict=True) if code >= FAILURE]
+            refused = await self._subscribe(filters)
             if len(refused) == len(filters):
                 raise LinkError(Trouble.LOGIN, "the broker does not let us look at retained messages")
             if refused:
                 log.warning("not allowed to look at all", extra={"filters": refused})
-            await self._life.unsubscribe(filters)
+            for part in parts(filters):
+                await self._life.unsubscribe(part)
             await self._silence()
         finally:
             self._life.leave(LinkError(Trouble.UNREACHABLE, "looked"))
         return self._found
+
+    async def _subscribe(self, filters: Sequence[str]) -> list[str]:
+        """Subscribe to all; those that the broker refused."""
+        refused = []
+        for part in parts(filters):
+            # QoS 1: with QoS 0 a broker may leave messages out when there are many.
+            codes = await self._life.subscribe([(name, SubscribeOptions(qos=1)) for name in part])
+            refused += [name for name, code in zip(part, codes, strict=True) if code >= FAILURE]
+        return refused
 
     async def _silence(self) -> None:
         try:

@@ -5,8 +5,9 @@
                                    └─ the rest ─> paho, through ``_sock_recv``
 
 paho goes on to own the connection: it encodes, handles CONNACK, SUBACK, DISCONNECT and pings, and
-writes. It relies on three protected names, ``_create_socket``, ``_sock_recv`` and ``_packet_queue``;
-``pyproject.toml`` pins the version and ``tests/adapters/test_mqtt_wire.py`` holds the behaviour.
+writes. Four protected names of it are relied on: ``_create_socket``, ``_sock_recv``, ``_sock_send`` and
+``_packet_queue``; ``pyproject.toml`` pins the version, ``tests/adapters/test_mqtt_wire.py`` holds the
+behaviour.
 
 A wire lives as long as its connection: paho sends unanswered messages again after a reconnect, and a
 command must never be sent twice or late.
@@ -40,6 +41,9 @@ class Wire(Client):
         largest: bytes of the largest packet to take.
         messages: takes the PUBLISH packets of one read, in order.
         answered: takes packet id and reason code of each PUBACK.
+
+    Attributes:
+        last_words: what the other side had said when sending failed; None when it said nothing.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class Wire(Client):
         self._answered = answered
         self._for_paho = b""
         self._dialled: socket.socket | None = None
+        self.last_words: LinkError | None = None
         super().__init__(
             CallbackAPIVersion.VERSION2,
             client_id,
@@ -142,6 +147,20 @@ class Wire(Client):
             raise BlockingIOError
         taken, self._for_paho = self._for_paho[:bufsize], self._for_paho[bufsize:]
         return taken
+
+    @override
+    def _sock_send(self, buf: bytes | bytearray) -> int:
+        """Send; when that fails, listen first to why. paho itself only knows that the connection is lost."""
+        try:
+            return super()._sock_send(buf)
+        except BlockingIOError:
+            raise
+        except OSError:
+            try:
+                self._receive()
+            except LinkError as why:
+                self.last_words = why
+            raise
 
     @override
     def _create_socket(self) -> socket.socket:

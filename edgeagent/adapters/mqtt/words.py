@@ -6,6 +6,7 @@ from typing import Final
 from edgeagent.ports import LinkError, Trouble
 
 SUCCESS: Final = 0x00
+GRANTED_QOS_1: Final = 0x01
 NO_MATCHING_SUBSCRIBERS: Final = 0x10
 FAILURE: Final = 0x80
 """Codes from here on are refusals."""

@@ -5,6 +5,7 @@ having its name point here (DNS rebinding).
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from ipaddress import ip_address
 
 from aiohttp import web
@@ -12,6 +13,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from edgeagent.contracts.door import encode
 from edgeagent.contracts.reports import Level
+from edgeagent.errors import TransientError
 from edgeagent.metrics import Metrics
 from edgeagent.ports import Operator
 
@@ -46,8 +48,10 @@ class WebServer:
             await self._runner.cleanup()
 
     async def _show_metrics(self, _request: web.Request) -> web.Response:
-        # Gauges that are asked for rather than kept are brought up to date by a look at everything.
-        await self._operator.status()
+        # Gauges that are asked for rather than kept are brought up to date by a look at everything. While
+        # the store cannot be read they stay as they were: the other instruments are wanted all the more.
+        with suppress(TransientError):
+            await self._operator.status()
         return web.Response(
             body=generate_latest(self._metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
         )
@@ -60,9 +64,17 @@ class WebServer:
 
 @web.middleware
 async def _only_loopback(request: web.Request, handler: Handler) -> web.StreamResponse:
-    if not _is_loopback(request.url.host or ""):
+    if not _is_loopback(_host(request)):
         return web.Response(status=403, text="this is for programs on this machine\n")
     return await handler(request)
+
+
+def _host(request: web.Request) -> str:
+    """The host that the request names; empty when it is none."""
+    try:
+        return request.url.host or ""
+    except ValueError:
+        return ""
 
 
 def _is_loopback(host: str) -> bool:

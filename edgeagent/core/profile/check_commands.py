@@ -98,6 +98,10 @@ class _Checker:
         found.unless(allowed, f"{place}.each", "the action has no channels")
         self._check_only_if(f"{place}.only_if", recipe.only_if)
 
+        answers = any(isinstance(proof, Reply) for proof in recipe.confirm)
+        asked = action is not CATALOGUE[ActionName.REFRESH] or answers
+        found.unless(asked, f"{place}.confirm", "what is read afresh comes in a reply: name it")
+
     def _check_arguments(self, place: str, action: Action, recipe: Recipe) -> None:
         for name in sorted(action.arguments.keys() & self._profile.parameters.keys()):
             self._found.add(place, f"{name!r} is a parameter and an argument")
@@ -185,6 +189,8 @@ class _Checker:
         if reading is None:
             self._found.add(place, f"no reading {name!r}")
             return
+        named = any(source.pick is None or "*" not in source.pick for source in reading.sources)
+        self._found.unless(named, place, f"{name} is named by the device: which one would show it?")
         kinds = {source.each for source in reading.sources if source.each is not None}
         fits = not kinds or recipe.each in kinds
         self._found.unless(fits, place, f"{name} is of channels of another kind")

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from edgeagent.contracts.actions import CATALOGUE, ActionName, Arguments
 from edgeagent.contracts.policy import Level
-from edgeagent.contracts.recipes import Denial, Question, Recipe, Reply
+from edgeagent.contracts.recipes import Denial, Echo, Question, Recipe, Reply
 from edgeagent.core.profile.actions import NarrowedAction, Variant, arguments_of, narrowed
 from edgeagent.core.profile.channels import Channel
 from edgeagent.core.profile.layout import Outline
@@ -131,14 +131,20 @@ class Commands:
 
     def _best(self, name: ActionName, variants: Sequence[Variant]) -> Level:
         """The highest level that can be proven, by an answer or by reading back."""
-        shows = CATALOGUE[name].reading
-        readable = shows is not None and (
-            self._question(shows) is not None or ActionName.REFRESH in self._outline.profile.commands
-        )
-        levels = [rule.level for variant in variants for rule in variant.recipe.confirm]
-        if readable:
-            levels.append(Level.VERIFIED)
+        levels = [Level.SENT]
+        for variant in variants:
+            names, shows = self._outline.names_for(variant.channel), CATALOGUE[name].reading
+            levels += [
+                rule.level
+                for rule in variant.recipe.confirm
+                if not isinstance(rule, Echo) or (rule.reading or shows) in names
+            ]
+            if shows is not None and shows in names and self._can_read(shows):
+                levels.append(Level.VERIFIED)
         return max(levels, key=list(Level).index)
+
+    def _can_read(self, base: str) -> bool:
+        return self._question(base) is not None or ActionName.REFRESH in self._outline.profile.commands
 
 
 def _topics(rules: Sequence[Reply | Denial], scope: Scope) -> Iterator[tuple[str, Scope]]:

@@ -19,7 +19,7 @@ from edgeagent.core.profile.drafts import Carries, TopicDraft
 from edgeagent.core.profile.extraction import Names
 from edgeagent.core.profile.layout import Layout, Outline
 from edgeagent.core.profile.match import covers
-from edgeagent.core.profile.parameters import Gateway, ParameterValue, settle
+from edgeagent.core.profile.parameters import Gateway, ParameterValue, identifying, settle
 from edgeagent.core.profile.plan import Plan, Step
 from edgeagent.core.profile.spec import AVAILABILITY_SPEC, ReadingSpec, specs_of
 from edgeagent.core.profile.templates import template
@@ -137,7 +137,7 @@ def compile_device(
     """
     scope = settle(profile, device, parameters, gateway)
     outline = Outline(profile, scope, channels_of(profile, scope))
-    layout = Layout(outline)
+    layout = Layout(outline, identifying(profile))
     layout.add_availability()
     specs = specs_of(profile)
     for name, reading in profile.readings.items():

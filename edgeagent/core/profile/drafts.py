@@ -21,9 +21,13 @@ class Carries(Enum):
     """What makes a topic belong to one session or the other."""
 
     STATE = "state"
+    """A state reading."""
     TELEMETRY = "telemetry"
+    """A telemetry reading."""
     EVENT = "event"
+    """A reading that is a happening."""
     AVAILABILITY = "availability"
+    """Whether the device is there."""
     ANSWER = "answer"
     """An answer to a command or question."""
 

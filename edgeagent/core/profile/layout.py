@@ -13,7 +13,7 @@ from edgeagent.core.profile.channels import Channel, channels_with, name_for
 from edgeagent.core.profile.decode import AVAILABILITY, Bare
 from edgeagent.core.profile.drafts import Carries, Conditions, TopicDraft
 from edgeagent.core.profile.extraction import Entry
-from edgeagent.core.profile.parameters import OF_A_CHANNEL, Scope, applies, identifying
+from edgeagent.core.profile.parameters import OF_A_CHANNEL, Scope, applies
 from edgeagent.core.profile.paths import Step, path
 from edgeagent.core.profile.predicates import predicate
 from edgeagent.core.profile.readers import reader
@@ -97,10 +97,12 @@ class Layout:
 
     Attributes:
         outline: of the device; its names grow along.
+        own: the names that make a topic this device's alone.
         topics: what each carries.
     """
 
     outline: Outline
+    own: frozenset[str]
     topics: dict[Topic, TopicDraft] = field(default_factory=dict)
 
     def add_reading(self, base: str, reading: Reading, spec: ReadingSpec) -> None:
@@ -180,7 +182,7 @@ class Layout:
     def _note(self, name: ReadingName, base: str, use: Use, rendered: str) -> None:
         of = ("", 0) if use.channel is None else (use.channel.kind, use.channel.id)
         self.outline.names[base, *of] = name
-        if template(use.place.topic).placeholders & identifying(self.outline.profile):
+        if template(use.place.topic).placeholders & self.own:
             self.outline.own_topics.setdefault(name, set()).add(rendered)
 
 

@@ -218,6 +218,25 @@ within = "4s"
     load((HEAD + level.replace("127", "80")).encode())
 
 
+def test_a_refresh_without_a_reply_and_an_echo_without_a_name_are_refused() -> None:
+    refresh = """
+[reading.power]
+kind = "boolean"
+from = [{ topic = "{topic}/state", pick = "$.*.on" }]
+
+[[command.refresh]]
+effect = "absolute"
+publish = { topic = "{topic}/get", empty = true }
+confirm = [{ kind = "echo", reading = "power", changed = true }]
+within = "4s"
+"""
+
+    words = refused(HEAD + refresh)
+
+    assert "command.refresh[0].confirm: what is read afresh comes in a reply" in words
+    assert "command.refresh[0].confirm[0]: power is named by the device" in words
+
+
 @pytest.mark.requirement("V1")
 def test_names_of_inputs_must_be_listed() -> None:
     source = """

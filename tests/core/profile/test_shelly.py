@@ -31,6 +31,23 @@ SWITCH = {
     "temperature": {"tC": 45.1, "tF": 113.2},
 }
 
+EVERYTHING: dict[str, object] = {
+    "switch:0": {"output": True},
+    "switch:1": {"output": False, "apower": 1},
+    "light:0": {"output": True, "brightness": 30},
+    "cover:0": {"state": "opening", "current_pos": 55, "apower": 120},
+    "pm1:0": {"apower": 7},
+    "em1:0": {"act_power": 8},
+    "em1data:0": {"total_act_energy": 2500},
+    "input:0": {"state": True},
+    "input:2": {"state": None},
+    "temperature:100": {"tC": 21.4, "tF": 70.5},
+    "humidity:100": {"rh": 45},
+    "devicepower:0": {"battery": {"V": 5.9, "percent": 88}},
+    "wifi": {"rssi": -61},
+    "sys": {"uptime": 12},
+}
+
 
 def notified(params: dict[str, object], method: str = "NotifyStatus", src: str = SHELLY) -> tuple[str, str]:
     """A notification of the device."""
@@ -85,34 +102,12 @@ def test_a_frame_of_another_source_is_not_the_devices() -> None:
 
 
 def test_every_component_has_its_readings() -> None:
-    device = shelly(
-        switches=[0, 1], lights=[0], covers=[0], meters=[0], clamps=[0], inputs=[0, 2], thermometers=[100],
-        hygrometers=[100], batteries=[0],
-    )  # fmt: skip
+    ids = {"switches": [0, 1], "inputs": [0, 2], "thermometers": [100], "hygrometers": [100]}
+    device = shelly(lights=[0], covers=[0], meters=[0], clamps=[0], batteries=[0], **ids)
 
-    decoded = live(
-        device,
-        *notified(
-            {
-                "switch:0": {"output": True},
-                "switch:1": {"output": False, "apower": 1},
-                "light:0": {"output": True, "brightness": 30},
-                "cover:0": {"state": "opening", "current_pos": 55, "apower": 120},
-                "pm1:0": {"apower": 7},
-                "em1:0": {"act_power": 8},
-                "em1data:0": {"total_act_energy": 2500},
-                "input:0": {"state": True},
-                "input:2": {"state": None},
-                "temperature:100": {"tC": 21.4, "tF": 70.5},
-                "humidity:100": {"rh": 45},
-                "devicepower:0": {"battery": {"V": 5.9, "percent": 88}},
-                "wifi": {"rssi": -61},
-                "sys": {"uptime": 12},
-            },
-            method="NotifyFullStatus",
-        ),
-    )
+    decoded = live(device, *notified(EVERYTHING, method="NotifyFullStatus"))
 
+    assert decoded.unusable == 0
     assert readings(decoded) == {
         "power.1": True,
         "power.2": False,
@@ -132,7 +127,6 @@ def test_every_component_has_its_readings() -> None:
         "signal_strength": -61,
         "uptime": 12,
     }
-    assert decoded.unusable == 0
 
 
 def test_a_pressed_button_is_a_happening_that_repeats() -> None:

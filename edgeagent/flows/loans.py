@@ -1,0 +1,96 @@
+"""What the desk keeps in memory of the claims that are out: how long they hold, and who waits for answers.
+
+It is kept by token: a late holder and its successor both take a run for theirs, and neither may disturb
+the other. A claim that nobody brings back is forgotten when its lease has lapsed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from edgeagent.contracts.sources import Value
+from edgeagent.core.profile.plan import Step
+from edgeagent.core.work import Claim, StepName
+from edgeagent.errors import LostRaceError
+from edgeagent.flows.confirmations import Confirmations, Waiter
+from edgeagent.ids import ReadingName
+
+
+@dataclass(slots=True)
+class Loan:
+    """A claim that is out.
+
+    Attributes:
+        until: boot time at which its lease ends, as the locks table has it.
+        act: waits for what answers the command itself, also while the device is read back.
+        last: waits for what answers the last step.
+    """
+
+    until: timedelta
+    act: Waiter | None = None
+    last: Waiter | None = None
+
+
+class Loans:
+    """The claims that are out."""
+
+    def __init__(self, confirmations: Confirmations) -> None:
+        self._confirmations = confirmations
+        self._loans: dict[str, Loan] = {}
+
+    def begin(self, token: str, *, until: timedelta, now: timedelta) -> None:
+        """Note that a claim goes out, and forget those whose lease has lapsed without a word."""
+        for lapsed in [each for each, loan in self._loans.items() if loan.until <= now]:
+            self.end(lapsed)
+        self._loans[token] = Loan(until)
+
+    def of(self, claim: Claim) -> Loan:
+        """What is kept of a claim.
+
+        Raises:
+            LostRaceError: nothing any more; somebody else may have the device.
+        """
+        loan = self._loans.get(claim.token)
+        if loan is None:
+            raise LostRaceError(f"the lock of {claim.device} is lost")
+        return loan
+
+    def end(self, token: str) -> Waiter | None:
+        """Forget a claim, and stop waiting for its answers.
+
+        Returns:
+            Who waited for what answers the command itself; None if it was not sent, or is forgotten.
+        """
+        loan = self._loans.pop(token, None)
+        if loan is None:
+            return None
+        self._close(loan.act)
+        self._close(loan.last)
+        return loan.act
+
+    def wait_for(
+        self, claim: Claim, step: StepName, planned: Step, before: Mapping[ReadingName, Value]
+    ) -> Waiter:
+        """Begin to wait for what answers a step, before it is sent.
+
+        Args:
+            claim: whose.
+            step: which.
+            planned: the step itself.
+            before: what the device showed live.
+        """
+        loan = self.of(claim)
+        if loan.last is not loan.act:
+            self._close(loan.last)
+        wish = claim.plan.wish if claim.plan is not None and step is StepName.READ_BACK else None
+        waiter = loan.last = self._confirmations.open(claim.device, planned.expectation, wish)
+        waiter.know(before)
+        if step is StepName.ACT:
+            self._close(loan.act)
+            loan.act = waiter
+            self._confirmations.narrow_late(claim.device)
+        return waiter
+
+    def _close(self, waiter: Waiter | None) -> None:
+        if waiter is not None:
+            self._confirmations.close(waiter)

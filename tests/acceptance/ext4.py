@@ -1,0 +1,75 @@
+"""A real ext4 file system in a file, whose power can be cut: what was not synced by then is gone for good."""
+
+import fcntl
+import os
+import shutil
+import struct
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import pytest
+
+_SHUTDOWN: Final = 0x8004587D
+"""EXT4_IOC_SHUTDOWN of fs/ext4/ext4.h: _IOR('X', 125, __u32)."""
+_NO_LOG_FLUSH: Final = 2
+"""EXT4_GOING_FLAGS_NOLOGFLUSH: not even the journal is written any more."""
+
+
+class Ext4:
+    """A small disk. It is mounted while it is entered; skips the test where that is not possible.
+
+    Args:
+        folder: for the image and the mount point.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._image = folder / "disk.img"
+        self.root = folder / "disk"
+
+    def __enter__(self) -> Self:
+        if os.geteuid() != 0:
+            pytest.skip("only root may mount a file system")
+        if shutil.which("mkfs.ext4") is None:
+            pytest.skip("there is no mkfs.ext4")
+        self.root.mkdir()
+        with self._image.open("wb") as image:
+            image.truncate(64 * 1024 * 1024)
+        _run("mkfs.ext4", "-q", "-F", str(self._image))
+        try:
+            self._mount()
+        except subprocess.CalledProcessError as why:
+            pytest.skip(f"no file system can be mounted here: {why.stderr.decode().strip()}")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, why: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(subprocess.CalledProcessError):  # it may not have come back after the last cut
+            self._unmount()
+
+    def cut(self) -> None:
+        """Cut its power: from now on every read and write of it fails."""
+        handle = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.ioctl(handle, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
+        finally:
+            os.close(handle)
+
+    def come_back(self) -> None:
+        """Mount it again, as at the next boot; nobody may have a file of it open."""
+        self._unmount()
+        self._mount()
+
+    def _mount(self) -> None:
+        _run("mount", "-o", "loop", str(self._image), str(self.root))
+
+    def _unmount(self) -> None:
+        _run("umount", str(self.root))
+
+
+def _run(*words: str) -> None:
+    subprocess.run(words, check=True, capture_output=True)

@@ -1,0 +1,221 @@
+"""Working a command while the device, the broker or its listeners are not there."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from edgeagent.contracts.mqtt import PublishResult
+from edgeagent.contracts.policy import Level, Tier
+from edgeagent.contracts.reasons import Reason
+from edgeagent.contracts.receipt import Outcome
+from edgeagent.core.lifecycle import State
+from edgeagent.errors import RejectedError
+from edgeagent.ports import CrashPoint
+from tests.flows.commanding import MINUTE, POWER, REBOOT, SECOND, TOGGLE, TV, Hub, new_hub
+from tests.flows.scripted import Television
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    """A hub that has just started."""
+    async with new_hub(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def tv(hub: Hub) -> Television:
+    """Its television, off."""
+    return await hub.television()
+
+
+@pytest.mark.requirement("E2", "L4")
+async def test_a_device_that_is_away_is_waited_for_and_its_coming_wakes_the_command(
+    hub: Hub, tv: Television
+) -> None:
+    tv.goes_offline()
+    await hub.settles()
+    command = hub.command(POWER, on=True)
+    await hub.admits(command)
+    await hub.works()
+    row = await hub.row(command)
+    assert (row.state, row.reason, row.attempts, row.sent) == (
+        State.WAITING,
+        Reason.DEVICE_OFFLINE,
+        0,
+        False,
+    )
+    await hub.now.upkeep.look()
+    assert not await hub.has_work()
+
+    tv.comes_online()
+    await hub.settles()
+    await hub.now.upkeep.look()
+    await hub.works()
+
+    receipt = await hub.ended(command)
+    assert (receipt.outcome, receipt.attempts) == (Outcome.SUCCEEDED, 1)
+    assert receipt.fence == 2
+
+
+@pytest.mark.requirement("E2", "I2")
+async def test_a_device_that_stays_away_lets_the_command_expire_and_nothing_was_sent(
+    hub: Hub, tv: Television
+) -> None:
+    tv.goes_offline()
+    await hub.settles()
+    command = hub.command(POWER, on=True, valid_for=MINUTE)
+    await hub.admits(command)
+    await hub.works()
+    hub.passes(2 * MINUTE)
+
+    await hub.now.upkeep.look()
+
+    receipt = await hub.ended(command)
+    assert (receipt.outcome, receipt.reason, receipt.attempts) == (Outcome.EXPIRED, Reason.EXPIRED, 0)
+    assert receipt.detail == Reason.DEVICE_OFFLINE
+    assert (hub.bus.published, hub.rows("SELECT state FROM operations")) == ([], [("failed",)])
+
+
+@pytest.mark.requirement("E2", "M2")
+async def test_where_nobody_listens_nothing_was_sent_and_it_is_tried_again_soon(
+    hub: Hub, tv: Television
+) -> None:
+    hub.bus.answers_publish_with(PublishResult.NOBODY_LISTENS)
+    command = hub.command(REBOOT)
+    await hub.admits(command)
+
+    await hub.works(Tier.MEDIUM)
+
+    row = await hub.row(command)
+    assert (row.state, row.reason, row.attempts, row.sent) == (
+        State.WAITING,
+        Reason.DEVICE_OFFLINE,
+        0,
+        False,
+    )
+    assert not await hub.has_work(Tier.MEDIUM)
+    hub.passes(5 * SECOND)
+    await hub.works(Tier.MEDIUM)
+    receipt = await hub.ended(command)
+    assert (receipt.outcome, receipt.attempts, tv.effects) == (Outcome.SUCCEEDED, 1, [("reboot", True)])
+
+
+@pytest.mark.requirement("E2", "H3")
+async def test_a_broker_that_is_away_burns_no_attempt_however_often_it_is_tried(
+    hub: Hub, tv: Television
+) -> None:
+    command = hub.command(TOGGLE)
+    await hub.admits(command)
+    hub.bus.goes_down()
+    await hub.settles()
+
+    for _ in range(5):
+        await hub.works(Tier.MEDIUM)
+        row = await hub.row(command)
+        assert (row.state, row.reason, row.attempts, row.sent) == (
+            State.WAITING,
+            Reason.BROKER_AWAY,
+            0,
+            False,
+        )
+
+    hub.bus.comes_up()
+    await hub.settles()
+    await hub.works(Tier.MEDIUM)
+    receipt = await hub.ended(command)
+    assert (receipt.outcome, receipt.attempts, tv.effects) == (Outcome.SUCCEEDED, 1, [("toggle", True)])
+
+
+@pytest.mark.requirement("E2", "M2")
+async def test_a_connection_that_breaks_before_the_command_leaves_burns_no_attempt(
+    hub: Hub, tv: Television
+) -> None:
+    command = hub.command(REBOOT)
+    await hub.admits(command)
+    hub.bus.goes_down()
+
+    await hub.works(Tier.MEDIUM)
+
+    row = await hub.row(command)
+    assert (row.state, row.attempts, row.sent) == (State.WAITING, 0, False)
+    assert tv.effects == []
+
+
+@pytest.mark.requirement("I3", "M2")
+async def test_a_connection_that_breaks_before_the_brokers_answer_counts_as_sent(
+    hub: Hub, tv: Television
+) -> None:
+    hub.bus.answers_publish_with(PublishResult.NO_ANSWER)
+    hub.points.happens_at(CrashPoint.STEP_SENT, lambda: hub.passes(5 * SECOND))
+    command = hub.command(REBOOT)
+    await hub.admits(command)
+
+    await hub.works(Tier.MEDIUM)
+
+    receipt = await hub.ended(command)
+    assert (receipt.outcome, receipt.attempts) == (Outcome.UNKNOWN, 1)
+    assert not await hub.has_work(Tier.MEDIUM)
+    assert tv.effects == []
+
+
+@pytest.mark.requirement("M2", "H3")
+async def test_what_cannot_be_asked_while_the_broker_is_away_is_found_out_when_it_is_back(
+    hub: Hub, tv: Television
+) -> None:
+    tv.is_silent()
+    command = hub.command(POWER, on=True, valid_for=MINUTE)
+    await hub.admits(command)
+    tv.is_mute()
+    await hub.works()
+    hub.passes(2 * MINUTE)
+    hub.bus.goes_down()
+    await hub.settles()
+
+    await hub.works()
+    row = await hub.row(command)
+    assert (row.state, row.reason, row.attempts) == (State.WAITING, Reason.BROKER_AWAY, 1)
+    await hub.now.upkeep.look()
+    hub.bus.comes_up()
+    await hub.settles()
+    tv.obeys()
+    await hub.works()
+
+    receipt = await hub.ended(command)
+    assert (receipt.outcome, receipt.level, receipt.attempts) == (Outcome.SUCCEEDED, Level.VERIFIED, 1)
+
+
+@pytest.mark.requirement("M2", "E1")
+@pytest.mark.parametrize(
+    ("answer", "detail"),
+    [
+        pytest.param(RejectedError("300 bytes, where the broker takes 200"), "300 bytes", id="oversize"),
+        pytest.param(PublishResult.REFUSED, None, id="refused"),
+    ],
+)
+async def test_what_the_broker_does_not_take_has_failed_and_is_not_tried_again(
+    hub: Hub, tv: Television, answer: RejectedError | PublishResult, detail: str | None
+) -> None:
+    hub.bus.answers_publish_with(answer)
+    command = hub.command(POWER, on=True)
+    await hub.admits(command)
+
+    await hub.works()
+
+    receipt = await hub.ended(command)
+    assert (receipt.outcome, receipt.reason) == (Outcome.FAILED, Reason.BROKER_REFUSED)
+    assert (receipt.detail or "").startswith(detail or "")
+    assert tv.effects == []
+    assert not await hub.has_work()
+
+
+@pytest.mark.requirement("L6", "E2")
+async def test_a_device_that_is_away_keeps_no_other_from_being_worked(hub: Hub, tv: Television) -> None:
+    tv.goes_offline()
+    await hub.settles()
+    command = hub.command(POWER, on=True)
+    await hub.admits(command)
+
+    await hub.works()
+
+    assert hub.rows("SELECT device, token FROM locks") == [(TV, None)]
