@@ -196,7 +196,7 @@ def load(path: Path) -> Config:
     try:
         text = raw.decode()
         fields = tomllib.loads(text)
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as why:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as why:
         raise ConfigurationError(f"{path}: not TOML: {why}") from why
     try:
         return Config.model_validate(fields)

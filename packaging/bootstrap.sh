@@ -1,7 +1,7 @@
 # Sourced by ./run, ./test and .ci/run: a virtual environment with what they need, said as it is fetched.
 #
 #   need_programs PACKAGE:PROGRAM ...   Debian packages, by apt as root or with sudo; else says how, exit 2
-#   need_environment EXTRA ...          a virtual environment in .venv with the project and these extras
+#   need_environment [EXTRA ...]        a virtual environment in .venv with the project and these extras
 
 say() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; }
 
@@ -14,24 +14,28 @@ may_install() {
     [ "$(id -u)" = 0 ] || { command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; }
 }
 
+# Asked by whatever apt installs before it starts a service: 101 is "no". A broker that Debian starts by itself
+# would only hold a port; the tests and the venue start their own.
+start_no_services() {
+    local policy=/usr/sbin/policy-rc.d
+    [ -d "$(dirname $policy)" ] && [ ! -e $policy ] || return 0
+    trap "as_root rm -f $policy" EXIT
+    printf '#!/bin/sh\nexit 101\n' | as_root tee $policy >/dev/null
+    as_root chmod 755 $policy
+}
+
 install_packages() {
     if ! may_install; then
         say "please run: sudo apt-get install -y $*"
         return 2
     fi
-    say "fetching with apt: $*"
-    export DEBIAN_FRONTEND=noninteractive
-    # A broker that Debian starts by itself would only hold a port: the tests and the demo start their own.
-    as_root apt-get update -qq >&2 || say "apt-get update failed, trying with the lists as they are"
-    if [ -d /usr/sbin ] && [ ! -e /usr/sbin/policy-rc.d ]; then
-        printf '#!/bin/sh\nexit 101\n' | as_root tee /usr/sbin/policy-rc.d >/dev/null
-        as_root chmod 755 /usr/sbin/policy-rc.d
-        local made=1
-    fi
-    local status=0
-    as_root apt-get install -y -qq --no-install-recommends "$@" >&2 || status=$?
-    [ -z "${made:-}" ] || as_root rm -f /usr/sbin/policy-rc.d
-    return $status
+    say "fetching with apt: $* (their services are not started)"
+    # In a shell of its own: what start_no_services left behind goes with it, also on Ctrl-C.
+    (
+        start_no_services
+        as_root apt-get update -qq >&2 || say "apt-get update failed, trying with the lists as they are"
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2
+    )
 }
 
 has_program() {
@@ -58,22 +62,32 @@ find_python() {
             return 0
         fi
     done
-    say "Python 3.11 or newer is needed"
+    say "Python 3.11 or newer is needed; EDGEAGENT_PYTHON may name one"
     return 2
 }
 
-# .venv is made once; a change of pyproject.toml or of the extras installs anew.
-need_environment() {
-    local python extras mark
+make_environment() {
+    local python package
     python=$(find_python) || return 2
-    extras=$(IFS=,; printf '%s' "$*")
-    mark=".venv/edgeagent-$(cat pyproject.toml packaging/bootstrap.sh | sha256sum | cut -c1-16)-${extras//,/-}"
-    [ -e "$mark" ] && return 0
     if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
-        install_packages python3-venv || return 2
+        package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
+        install_packages "$package" || return 2
     fi
-    [ -x .venv/bin/python ] || "$python" -m venv .venv
+    # Anew: one that was left half made has no pip.
+    "$python" -m venv --clear .venv
+}
+
+# .venv is made once; a change of pyproject.toml or of this file installs anew. What was installed with more
+# extras serves for fewer.
+need_environment() {
+    local extras stamp mark
+    extras=$(IFS=-; printf '%s' "$*")
+    stamp=".venv/edgeagent-$(cat pyproject.toml packaging/bootstrap.sh | sha256sum | cut -c1-16)"
+    for mark in "$stamp-$extras" "$stamp-test"; do
+        [ -e "$mark" ] && .venv/bin/python -c '' 2>/dev/null && return 0
+    done
+    .venv/bin/python -m pip --version >/dev/null 2>&1 || make_environment || return
     say "fetching Python packages into .venv (once)"
-    .venv/bin/python -m pip install -q --disable-pip-version-check -e ".[$extras]" >&2
-    touch "$mark"
+    .venv/bin/python -m pip install -q --disable-pip-version-check -e ".${extras:+[${extras//-/,}]}" >&2 || return
+    touch "$stamp-$extras"
 }

@@ -81,6 +81,9 @@ class Agent:
             connection.request(method, path, body, headers)
             response = connection.getresponse()
             raw = response.read(_ANSWER_BYTES + 1)
+            # What is left of the length that was announced; our agent always announces one.
+            if response.length != 0 and len(raw) <= _ANSWER_BYTES:
+                raise http.client.IncompleteRead(raw, response.length)
         except PermissionError as why:
             raise AskingRefusedError(
                 Refusal(error=f"you may not use {self._socket}", advice="use sudo")

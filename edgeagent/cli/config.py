@@ -1,12 +1,16 @@
-"""``edgeagent config check``."""
+"""``edgeagent config check | keys``."""
 
 import argparse
+from pathlib import Path
+from typing import Final
 
 from edgeagent import config as configuration
 from edgeagent.cli.printing import complain, show_json
 from edgeagent.cli.words import Nouns
 from edgeagent.config import Config
 from edgeagent.errors import ConfigurationError
+
+EXIT_CONFIGURATION: Final = 78
 
 
 def add_to(nouns: Nouns) -> None:
@@ -19,14 +23,14 @@ def add_to(nouns: Nouns) -> None:
 
 def _check(arguments: argparse.Namespace) -> int:
     config = configuration.load(arguments.config)
-    problems = [problem for problem in _secrets(config, arguments) if problem]
+    problems = _problems(config, arguments.config)
     for problem in problems:
         complain(problem)
     if arguments.json:
         show_json(config)
     elif not problems:
         print(f"{arguments.config} is in order")
-    return 78 if problems else 0
+    return EXIT_CONFIGURATION if problems else 0
 
 
 def _keys(_arguments: argparse.Namespace) -> int:
@@ -36,15 +40,14 @@ def _keys(_arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _secrets(config: Config, arguments: argparse.Namespace) -> list[str]:
-    """What is wrong with the secrets that the configuration names."""
-    names = [config.broker.password_file, config.cloud.token_file if config.cloud else None]
+def _problems(config: Config, path: Path) -> list[str]:
+    """What is wrong with what the configuration names: secrets, addresses, profiles."""
+    from edgeagent import settings
+
     problems = []
-    for name in names:
-        if name is None:
-            continue
+    for read in (settings.mqtt_settings, settings.cloud_settings, settings.profiles):
         try:
-            configuration.read_secret(arguments.config, name)
+            read(config, path)
         except ConfigurationError as why:
             problems.append(str(why))
     return problems

@@ -4,13 +4,13 @@ import argparse
 from datetime import UTC, datetime
 
 from edgeagent import config as configuration
-from edgeagent.cli.asking import Agent, AgentDownError
+from edgeagent.cli.asking import Agent, AgentDownError, AskingRefusedError
 from edgeagent.cli.printing import ago, level, safe, show_json, since, table
 from edgeagent.cli.words import Nouns
 from edgeagent.config import Config
 from edgeagent.contracts.door import decode
 from edgeagent.contracts.reports import Check, HealthReport, Level, StatusReport
-from edgeagent.errors import MalformedError
+from edgeagent.errors import MalformedError, RejectedError
 
 _REPORT_BYTES = 1024 * 1024
 
@@ -29,6 +29,8 @@ def _health(arguments: argparse.Namespace) -> int:
         report = Agent(config.admin_socket).get("/v1/health", HealthReport)
     except AgentDownError:
         report = _without_agent(config)
+    except RejectedError as why:
+        report = _unanswered(why)
     if arguments.json:
         show_json(report)
     else:
@@ -45,6 +47,13 @@ def _print_health(report: HealthReport) -> None:
         print(f"{level(check.level)} {check.name.ljust(18)} {safe(check.summary)}")
         if check.advice:
             print(f"{'':27} next: {safe(check.advice)}")
+
+
+def _unanswered(why: RejectedError) -> HealthReport:
+    """What can be said when the agent is there and does not tell us: nothing."""
+    advice = why.advice if isinstance(why, AskingRefusedError) else "install the same version on both sides"
+    check = Check(name="agent", level=Level.UNKNOWN, summary=str(why), advice=advice)
+    return HealthReport(at=datetime.now(UTC), checks=[check])
 
 
 def _without_agent(config: Config) -> HealthReport:

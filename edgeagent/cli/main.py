@@ -12,10 +12,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from pydantic import ValidationError
+
 from edgeagent.cli import commands, config, devices, health, issuer, outbox, run
 from edgeagent.cli.asking import AgentDownError, AskingRefusedError
 from edgeagent.cli.printing import complain
 from edgeagent.config import DEFAULT_PATH
+from edgeagent.contracts.door import faults
 from edgeagent.errors import AgentError, ConfigurationError
 
 EXIT_FAILED: Final = 1
@@ -35,22 +38,35 @@ def main(words: Sequence[str] | None = None) -> int:
     handler: Handler = arguments.handler
     try:
         return handler(arguments)
-    except AgentDownError as why:
-        complain(str(why), "systemctl status edgeagent, or start it with edgeagent run")
-        return EXIT_NO_AGENT
-    except AskingRefusedError as why:
-        complain(str(why), why.advice)
-        return EXIT_FAILED
-    except ConfigurationError as why:
-        complain(str(why), "edgeagent config check")
-        return EXIT_CONFIGURATION
-    except AgentError as why:
-        complain(str(why))
-        return EXIT_FAILED
+    except (AgentError, ValidationError) as why:
+        return _complaint(why)
     except BrokenPipeError:
         # Whoever read us has gone; nothing more can be said, not even by Python at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
+
+
+def _complaint(why: AgentError | ValidationError) -> int:
+    """Say what went wrong.
+
+    Returns:
+        The exit status.
+    """
+    match why:
+        case AgentDownError():
+            complain(str(why), "systemctl status edgeagent, or start it with edgeagent run")
+            return EXIT_NO_AGENT
+        case ConfigurationError():
+            complain(str(why), "edgeagent config check")
+            return EXIT_CONFIGURATION
+        case AskingRefusedError():
+            complain(str(why), why.advice)
+        case ValidationError():
+            # What was typed fits no request of ours.
+            complain(faults(why))
+        case _:
+            complain(str(why))
+    return EXIT_FAILED
 
 
 def _parser() -> argparse.ArgumentParser:

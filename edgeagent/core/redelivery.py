@@ -10,9 +10,14 @@ again says the same thing twice.
 Marks are kept for the last ``window`` messages of a session: an older one of the same packet id and
 content is another message. A new message under a packet id means that the broker has had our PUBACK for
 the former one, and takes its mark away.
+
+How far a redelivery reaches back is not told by the Receive Maximum. mosquitto 2.0.11 overruns it twelvefold
+and more under load, and a PUBACK that it has not read yet is lost with the connection: after a kill it has
+sent thousands of messages again that were stored. Only the packet ids bound it: see ``REACH``.
 """
 
 import struct
+from array import array
 from collections import deque
 from collections.abc import Collection, Iterable
 from hashlib import blake2b
@@ -20,6 +25,14 @@ from typing import Final
 
 _MARK: Final = struct.Struct(">H16s")
 MARK_BYTES: Final = _MARK.size
+REACH: Final = 65_534
+"""Messages back that a redelivery can reach. One less than there are packet ids: a broker that counts through
+them gives the same one again with the 65,535th message after."""
+
+_DIGEST: Final = 16
+_BLOCK: Final = 256
+# Of messages that nothing came of; a redelivered one changes nothing again.
+_MOST_LOOSE: Final = 2000
 
 
 Mark = tuple[int, bytes]
@@ -31,38 +44,67 @@ def digest(topic: str, payload: bytes) -> bytes:
     return blake2b(topic.encode(errors="surrogatepass") + b"\0" + payload, digest_size=16).digest()
 
 
+class _Latest:
+    """The last message of each packet id: its content, and the how-manieth message it was.
+
+    Kept in blocks, made when they are needed: 24 bytes for each id of a broker that counts through all of
+    them, one block for one that uses a few again and again.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, tuple[bytearray, array[int]]] = {}
+
+    def put(self, packet_id: int, content: bytes, place: int) -> None:
+        """Note a message."""
+        number, index = divmod(packet_id, _BLOCK)
+        if number not in self._blocks:
+            self._blocks[number] = bytearray(_BLOCK * _DIGEST), array("Q", bytes(_BLOCK * 8))
+        contents, places = self._blocks[number]
+        contents[index * _DIGEST : (index + 1) * _DIGEST] = content
+        places[index] = place
+
+    def place_of(self, packet_id: int, content: bytes) -> int:
+        """The how-manieth message had this id and content; 0 if the last of the id was another, or none."""
+        number, index = divmod(packet_id, _BLOCK)
+        if number not in self._blocks:
+            return 0
+        contents, places = self._blocks[number]
+        return places[index] if contents[index * _DIGEST : (index + 1) * _DIGEST] == content else 0
+
+
 class Redeliveries:
     """The marks of one broker session, in memory; the store keeps the same on disk.
 
     Args:
         window: how many messages back a redelivery may reach; at least what can be in flight.
-        stored: what the store kept, oldest commit first.
+        stored: what the store kept, oldest commit first, without a hole.
     """
 
     def __init__(self, window: int, stored: Iterable[tuple[int, bytes]] = ()) -> None:
         self._window = window
-        self._kept: deque[tuple[int, int]] = deque()  # commit, how many marks
+        # How many marks each of the last commits has stored, and the number of the next one.
+        self._kept: deque[int] = deque()
         self._total = 0
-        # By packet id: the content of its last message, and the how-manieth message that was.
-        self._last: dict[int, tuple[bytes, int]] = {}
+        self._next = 1
+        self._latest = _Latest()
         self._heard = 0
-        self._recent: deque[int] = deque()  # packet ids of the last messages
         # Marks of messages that were acknowledged without a commit; the next commit takes them along.
-        self._loose: deque[Mark] = deque(maxlen=window)
+        self._loose: deque[Mark] = deque(maxlen=min(window, _MOST_LOOSE))
         for batch, marks in stored:
-            self._keep(batch, len(marks) // MARK_BYTES)
+            self._next = batch
+            self._keep(len(marks) // MARK_BYTES)
             for packet_id, content in _MARK.iter_unpack(marks):
                 self._note(packet_id, content)
 
     @property
     def next_batch(self) -> int:
         """The number of the next commit."""
-        return self._kept[-1][0] + 1 if self._kept else 1
+        return self._next
 
     @property
     def oldest_needed(self) -> int:
         """The first commit whose marks are still needed; the store may forget those before it."""
-        return self._kept[0][0] if self._kept else 0
+        return self._next - len(self._kept)
 
     def is_repeat(self, mark: Mark, *, dup: bool) -> bool:
         """Whether a message was heard already; from now on it was.
@@ -70,7 +112,8 @@ class Redeliveries:
         A commit that fails takes nothing back: start again from what is stored.
         """
         packet_id, content = mark
-        repeat = dup and self._last.get(packet_id, (b"", 0))[0] == content
+        place = self._latest.place_of(packet_id, content) if dup else 0
+        repeat = place > 0 and self._heard - place < self._window
         self._note(packet_id, content)
         return repeat
 
@@ -80,7 +123,7 @@ class Redeliveries:
 
     def committed(self, marks: Collection[Mark]) -> None:
         """Note that commit ``next_batch`` has stored ``to_store(marks)``."""
-        self._keep(self.next_batch, len(self._loose) + len(marks))
+        self._keep(len(self._loose) + len(marks))
         self._loose.clear()
 
     def unchanged(self, marks: Collection[Mark]) -> None:
@@ -88,26 +131,22 @@ class Redeliveries:
         self._loose.extend(marks)
 
     def forget_all(self) -> None:
-        """Start anew: the broker did not keep the session, so no message of it comes again."""
-        self._last.clear()
-        self._recent.clear()
+        """Start anew: the broker did not keep the session, so no message of it comes again.
+
+        The numbers of commits go on, so that the next one never meets a row that is still stored.
+        """
+        self._latest = _Latest()
         self._loose.clear()
+        self._kept.clear()
         self._total = 0
-        # The number goes on, so that the next commit never meets a row that is still stored.
-        if self._kept:
-            self._kept = deque([(self._kept[-1][0], 0)])
 
     def _note(self, packet_id: int, content: bytes) -> None:
         self._heard += 1
-        self._last[packet_id] = content, self._heard
-        self._recent.append(packet_id)
-        if len(self._recent) > self._window:
-            oldest = self._recent.popleft()
-            if self._last[oldest][1] == self._heard - self._window:
-                del self._last[oldest]
+        self._latest.put(packet_id, content, self._heard)
 
-    def _keep(self, batch: int, count: int) -> None:
-        self._kept.append((batch, count))
+    def _keep(self, count: int) -> None:
+        self._next += 1
+        self._kept.append(count)
         self._total += count
-        while len(self._kept) > 1 and self._total - self._kept[0][1] >= self._window:
-            self._total -= self._kept.popleft()[1]
+        while len(self._kept) > 1 and self._total - self._kept[0] >= self._window:
+            self._total -= self._kept.popleft()

@@ -25,7 +25,7 @@ from typing import Final, Protocol
 from edgeagent.contracts.event import EventTime
 from edgeagent.contracts.mqtt import Inbound, LinkDown, LinkUp, Session
 from edgeagent.core.profile.decode import Decoded
-from edgeagent.core.redelivery import Redeliveries, digest
+from edgeagent.core.redelivery import REACH, Redeliveries, digest
 from edgeagent.errors import StorageError
 from edgeagent.flows.devices import Device, Devices
 from edgeagent.flows.surroundings import Surroundings
@@ -38,9 +38,6 @@ from edgeagent.store.database import Database, Transaction
 
 log = logging.getLogger(__name__)
 
-# A redelivery reaches back as far as messages can be in flight; mosquitto overruns our Receive
-# Maximum, and what was acknowledged may not have reached it.
-_WINDOWS: Final = 4
 _RETRY_STORE: Final = timedelta(seconds=1)
 
 
@@ -53,12 +50,14 @@ class IngestSettings:
         telemetry_window: messages that the broker sends before it waits for a PUBACK.
         control_window: the same for the control session.
         most_bytes: of payload in one commit.
+        reach: how many messages of a session back a redelivery is recognised.
     """
 
     commit_linger: timedelta = timedelta(milliseconds=100)
     telemetry_window: int = 500
     control_window: int = 100
     most_bytes: int = 1024 * 1024
+    reach: int = REACH
 
     def window(self, session: Session) -> int:
         """The in-flight window of a session."""
@@ -303,8 +302,7 @@ class Ingest:
     async def _load_marks(self) -> None:
         stored = await self._store.read(lambda db: {session: marks.load(db, session) for session in Session})
         self._redeliveries = {
-            session: Redeliveries(_WINDOWS * self._settings.window(session), stored[session])
-            for session in Session
+            session: Redeliveries(self._settings.reach, stored[session]) for session in Session
         }
         for session in self._new_sessions:
             # What is stored is of the session before, until the next commit takes it away.

@@ -20,7 +20,12 @@ from edgeagent.store.database import Transaction
 from edgeagent.store.inbox_row import Moved, Row
 from edgeagent.store.outbox import NewEvent
 
-_OPERATION: Final = {Outcome.SUCCEEDED: OperationState.COMPLETED, Outcome.UNKNOWN: OperationState.UNKNOWN}
+_OPERATION: Final = {
+    Outcome.SUCCEEDED: OperationState.COMPLETED,
+    Outcome.UNKNOWN: OperationState.UNKNOWN,
+    # Something of it was done.
+    Outcome.ROLLBACK_FAILED: OperationState.UNKNOWN,
+}
 _DETAIL: Final = 200
 
 

@@ -18,6 +18,7 @@ From the ground up:
                     the parties
     stage           all of them together
     chapters        the stories, one file each, and their list
+    play            playing them, and the verdict over all
     by_hand         what to type into a venue that stays up
     command_line    ``python -m firmware_sim.venue --help``
 """

@@ -84,7 +84,7 @@ class Appliances:
         listed = self._folder / "appliances.json"
         listed.write_text(json.dumps({"appliance": _specifications()}, indent=1), "utf-8")
         files = ("--specifications", str(listed), "--journal", str(self._journal))
-        words = ["--broker", f"{HOST}:{port}", "--seed", "venue", *files]
+        words = ["--broker", f"{HOST}:{port}", "--seed", "venue", "--period", "2s", *files]
         command = [sys.executable, "-m", "firmware_sim", *words, *(["--mqtt5"] if mqtt5 else [])]
         child = self._child = await self._children.start("appliances", command, talks=True)
         found: list[str] = []
@@ -122,7 +122,12 @@ class Appliances:
 
         What became of them is in the journal.
         """
-        burst = {"do": "burst", "count": len(numbers), "rate": rate, "first": numbers.start}
+        burst: Mapping[str, Json] = {
+            "do": "burst",
+            "count": len(numbers),
+            "rate": rate,
+            "first": numbers.start,
+        }
         await self._ask(burst, within=_BURSTING)
 
     @property

@@ -1,9 +1,9 @@
 """The broker of a venue: mosquitto, or the embedded iotcore where that cannot be had.
 
 mosquitto marks what it delivers again (DUP, MQTT 5 section 4.4); iotcore does not. iotcore also breaks the
-connection of a client of MQTT 3.1.1 to which it delivers a message of MQTT 5 with properties (rumqttd 0.20), as
-every command has: the appliances then have to speak MQTT 5. Both listen on loopback alone, let everybody in,
-and keep nothing when they end.
+connection of a client of MQTT 3.1.1 to which it delivers a message with the properties of MQTT 5
+(rumqttd 0.20), as every command has: the appliances then have to speak MQTT 5. Both listen on loopback
+alone, let everybody in, and keep nothing when they end.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class Broker:
         iotcore answers no SUBSCRIBE while the window of unacknowledged messages is full (rumqttd 0.20), and
         the hub acknowledges nothing before that answer.
         """
-        return None if self.make is Make.MOSQUITTO else 60
+        return None if self.make is Make.MOSQUITTO else 40
 
     @property
     def all_speak_mqtt5(self) -> bool:
@@ -94,14 +94,16 @@ async def start_broker(make: Make, folder: Path, children: Children) -> Broker:
     Raises:
         VenueError: it does not start.
     """
-    folder.mkdir()
-    for _ in range(_TRIES):
+    tries = 0
+    while True:
+        tries += 1
         broker, command = _prepared(make, folder)
         child = await children.start("broker", command)
         if await _is_up(broker, child):
             return broker
-    # Its port was taken by others between looking and listening, or it has a reason of its own.
-    raise child.trouble("does not start")
+        # Its port was taken by another between looking and listening; or it has a reason that stays.
+        if tries == _TRIES:
+            raise child.trouble("does not start")
 
 
 async def _is_up(broker: Broker, child: Child) -> bool:
@@ -120,6 +122,7 @@ async def _is_up(broker: Broker, child: Child) -> bool:
 
 def _prepared(make: Make, folder: Path) -> tuple[Broker, list[str]]:
     """Write a broker's configuration; say where it will listen, and what to start."""
+    folder.mkdir(exist_ok=True)
     port = free_port()
     match make:
         case Make.MOSQUITTO:

@@ -1,10 +1,13 @@
 """What a visitor can type into a venue that stays up: whole lines, to be copied."""
 
 import shlex
+from typing import Final
 
 from firmware_sim.venue.cloud import HUB
 from firmware_sim.venue.hub import program
 from firmware_sim.venue.stage import Venue
+
+_AUDIT: Final = "SELECT number, at, kind, subject, actor FROM audit ORDER BY number DESC LIMIT 20"
 
 
 def lines(venue: Venue) -> list[str]:
@@ -15,7 +18,7 @@ def lines(venue: Venue) -> list[str]:
     desk = shlex.quote(str(cloud.folder / "desk.pem"))
     machine, lamp = venue.appliances["Coffee machine"].id, venue.appliances["Mood lamp"].id
     database = shlex.quote(f"file:{venue.hub.database}?mode=ro")
-    issuer = f"{program()} issuer"
+    issuer, signed = f"{program()} issuer", shlex.quote(str(venue.folder / "command.json"))
     return [
         "# metrics and health of the hub, for a browser or curl",
         f"curl http://{venue.hub.web}/metrics",
@@ -27,22 +30,21 @@ def lines(venue: Venue) -> list[str]:
         f"{agent} devices list",
         f"{agent} devices show {machine}",
         "",
-        "# kill it: it is started again, and nothing is lost",
-        f"kill -9 {venue.hub.pid}",
-        "",
         "# a command typed at the hub",
         f"{agent} send {lamp} brightness level=70",
         f"{agent} commands list",
         "",
         "# a command signed by the cloud, sent, and watched",
-        f"{issuer} command sign {machine} power on=false --hub {HUB} --key {desk} {login} > /tmp/command.json",
-        f"{issuer} send /tmp/command.json {login}",
+        f"{issuer} command sign {machine} power on=false --hub {HUB} --key {desk} {login} > {signed}",
+        f"{issuer} send {signed} {login}",
         f"{issuer} watch {HUB} COMMAND {login}   # the id that send printed",
         "",
-        "# the audit trail, as it grows",
-        f"watch -n1 'sqlite3 {database} \"SELECT number, at, kind, subject, actor FROM audit "
-        "ORDER BY number DESC LIMIT 20\"'",
+        "# the audit trail, newest first",
+        f"sqlite3 {database} {shlex.quote(_AUDIT)}",
         "",
         "# what the appliances did",
         f"tail -f {shlex.quote(str(venue.folder / 'journal.jsonl'))}",
+        "",
+        "# the agent killed on the spot: it is started again, and nothing is lost",
+        f"kill -9 {venue.hub.pid}",
     ]

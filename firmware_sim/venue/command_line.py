@@ -90,6 +90,8 @@ class _Run:
             self._status = 1
             for leaf in _leaves(why):
                 _complain(leaf)
+        if self._signal is not None:
+            self._teller.say("Stopped." if self._keep else "Stopped; nothing of it is left.")
         if self._status is None:
             self._status = 1 if self._signal is None else _BY_SIGNAL + self._signal
         return self._status

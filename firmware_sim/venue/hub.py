@@ -22,7 +22,8 @@ from firmware_sim.venue.loopback import HOST, free_port
 _STARTING: Final = 30.0
 _LOOK: Final = 0.1
 _SOCKET: Final = "admin.sock"
-_LONGEST_SOCKET: Final = 100
+# A byte less than ``sun_path`` has (unix(7)).
+_LONGEST_SOCKET: Final = 107
 _AT_ONCE: Final = 3
 
 
@@ -159,7 +160,7 @@ class Hub:
 
 
 def socket_fits(folder: Path) -> bool:
-    """Whether the path of the agent's socket below a folder is short enough for Linux (unix(7))."""
+    """Whether the path of the agent's socket below a folder is short enough for Linux."""
     return len(str(folder / "hub" / "run" / _SOCKET)) <= _LONGEST_SOCKET
 
 

@@ -94,13 +94,13 @@ class Line:
 
     async def _pass(self, request: web.Request) -> web.Response:
         cable = request.transport
-        if cable is None:
-            raise web.HTTPServiceUnavailable  # whoever asked has gone already
-        if self._is_cut:
-            cable.abort()
+        if cable is None or self._is_cut:
+            raise _gone(cable)
         self._open.add(cable)
         try:
             body = await request.read()
+            if self._is_cut:
+                raise _gone(cable)
             if request.path.endswith(_LEASE):
                 return await self._lease(request, body)
             if request.path.endswith(_ACKNOWLEDGE) and (ours := self._acknowledged(body)) is not None:
@@ -111,11 +111,14 @@ class Line:
 
     async def _lease(self, request: web.Request, body: bytes) -> web.Response:
         """Lend what is slipped in, or else what the cloud lends; the cloud lets us wait for it."""
+        most = Fields(parse(body, "lease"), "lease").whole("most", least=1)
+        if self._slipped:
+            return self._lend(most)
         asking = asyncio.ensure_future(self._ask(request, body))
         slipping = asyncio.ensure_future(self._news.wait())
         try:
             await asyncio.wait({asking, slipping}, return_when=asyncio.FIRST_COMPLETED)
-            if asking.done() and not self._slipped:
+            if asking.done():
                 return asking.result()
         finally:
             asking.cancel()
@@ -123,7 +126,7 @@ class Line:
             # The cloud lends nothing to whoever has gone.
             with suppress(asyncio.CancelledError, web.HTTPException):
                 await asking
-        return self._lend(Fields(parse(body, "lease"), "lease").whole("most", least=1))
+        return self._lend(most)
 
     def _lend(self, most: int) -> web.Response:
         envelopes = [self._slipped.popleft() for _ in range(min(most, len(self._slipped)))]
@@ -160,6 +163,13 @@ class Line:
                 return await _answered(answer)
         except ClientError as why:
             raise web.HTTPBadGateway(text=f"the cloud does not answer: {type(why).__name__}") from why
+
+
+def _gone(cable: asyncio.Transport | None) -> web.HTTPException:
+    """End a connection in the middle; what is raised then reaches nobody."""
+    if cable is not None:
+        cable.abort()
+    return web.HTTPServiceUnavailable()
 
 
 async def _answered(answer: ClientResponse) -> web.Response:

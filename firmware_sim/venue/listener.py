@@ -7,12 +7,11 @@ subscribes there makes the broker believe that an appliance listens.
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Final
 
-from firmware_sim.fields import Json
 from firmware_sim.firmware import Heard, Subscription, Will
 from firmware_sim.link import Broker, Connected, Granted, Link, LinkEvent, Login
 from firmware_sim.venue.errors import VenueError
@@ -73,22 +72,26 @@ class Listener:
                 self.heard.update(numbers(event.payload))
 
 
-def numbers(payload: bytes) -> Iterator[int]:
+def numbers(payload: bytes) -> list[int]:
     """The number of a numbered reading, read as a Tasmota or a Shelly writes it; most messages have none."""
     try:
-        message: Json = json.loads(payload)
-    except ValueError:
-        return
+        message: object = json.loads(payload)
+    except (ValueError, RecursionError):
+        return []
     match message:
-        case {"ENERGY": {"Total": int(total)}} if total >= FIRST_NUMBER:
-            yield total
-        case {"method": "NotifyStatus", "params": dict(params)}:
-            for part in params.values():
-                match part:
-                    case {"aenergy": {"total": int(total) | float(total)}}:
-                        if total >= FIRST_NUMBER * _WATT_HOURS:
-                            yield round(total / _WATT_HOURS)
-                    case _:
-                        pass
+        case {"ENERGY": {"Total": int() | float() as kilowatt_hours}}:
+            shown = [float(kilowatt_hours)]
+        case {"method": "NotifyStatus", "params": dict() as parts}:
+            shown = [_kilowatt_hours(part) for part in parts.values()]
         case _:
-            pass
+            shown = []
+    return [round(number) for number in shown if number >= FIRST_NUMBER]
+
+
+def _kilowatt_hours(part: object) -> float:
+    """What the meter of a Shelly's component shows; 0 without one."""
+    match part:
+        case {"aenergy": {"total": int() | float() as watt_hours}}:
+            return float(watt_hours) / _WATT_HOURS
+        case _:
+            return 0.0

@@ -6,7 +6,7 @@
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -66,8 +66,8 @@ class Venue:
         self.hub.prepare(broker, self.line.url, self.cloud)
         await self.hub.start()
         self.say(
-            f"Hub: the real agent (process {self.hub.pid}). It reaches the cloud by a line at {self.line.url}, "
-            "which can be cut."
+            f"Hub: the real agent (process {self.hub.pid}). It reaches the cloud by a line at "
+            f"{self.line.url}, which can be cut."
         )
         await stack.enter_async_context(self.listener.at(broker.port, mqtt5=broker.all_speak_mqtt5))
         await self._plug_in(broker)
@@ -110,6 +110,14 @@ class Venue:
                 self.say(f"Waited {within:g} s in vain for {what}.")
                 return False
             await asyncio.sleep(_LOOK)
+
+    async def watch(self, work: Coroutine[None, None, None]) -> None:
+        """Let something be done, and show how the counts move meanwhile."""
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(work)
+            while not task.done():
+                await self.look()
+                await asyncio.wait([task], timeout=_LOOK)
 
     def burst(self, count: int) -> range:
         """Numbers for a burst of readings, used by no other."""
@@ -183,9 +191,10 @@ class Venue:
         evidence = self.evidence
         numbered = range(FIRST_NUMBER, self._next_number)
         return (
-            f"appliances: {len(evidence.acknowledged(numbered)):,} readings acknowledged, "
-            f"{len(evidence.effects())} effects · listener: {len(evidence.heard):,} readings · "
-            f"cloud: {len(evidence.stored):,} readings, {len(evidence.receipts())} receipts"
+            f"readings: {len(evidence.acknowledged(numbered)):,} acknowledged, "
+            f"{len(evidence.heard):,} heard, "
+            f"{len(evidence.stored):,} at the cloud · {len(evidence.effects())} effects · "
+            f"{len(evidence.receipts())} receipts"
         )
 
 

@@ -99,14 +99,28 @@ def complaints(found: Found, facts: Facts) -> Iterator[str]:
         yield f"commands acknowledged and lost: {sorted(lost_commands)}"
     if facts.steps > found.attempts:
         yield f"{facts.steps} steps were sent, {found.attempts} are on record"
+    yield from _fallen(found, facts)
+
+
+def _fallen(found: Found, facts: Facts) -> Iterator[str]:
+    """What only grows, and would begin again below what was seen of it."""
+    if facts.incarnation > found.incarnation:
+        yield f"the start {facts.incarnation} is forgotten"
     for stream, number in facts.uploaded.items():
         if found.following.get(stream, 1) <= number:
             yield f"the number {number} of {stream} will be given again"
-    if facts.incarnation > found.incarnation:
-        yield f"the start {facts.incarnation} is forgotten"
     for device, fence in facts.fences.items():
         if found.fences.get(device, 0) < fence:
             yield f"the fence of {device} falls below {fence}"
+
+
+def facts_by(recording: Recording, cut: int) -> Facts:
+    """What is known outside when everything before the record ``cut`` has happened."""
+    facts = Facts()
+    for fact in told(recording):
+        if fact.at < cut:
+            facts.learn(fact)
+    return facts
 
 
 async def overtakings(recording: Recording, folder: Path) -> list[str]:

@@ -150,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(*queue.passed_on(self.path, body, headers))
 
     @override
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing on standard error."""
 
     def _answer(self, answer: Contract) -> None:

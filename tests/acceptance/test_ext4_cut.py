@@ -13,7 +13,8 @@ import pytest
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.receipt import Outcome
 from tests.acceptance.ext4 import Ext4
-from tests.support.agents_venue import Judgement, Venue
+from tests.support.agents_burst import Judgement
+from tests.support.agents_venue import Venue
 from tests.support.brokers import wait_until
 
 BURST: Final = 20_000

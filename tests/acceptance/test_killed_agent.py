@@ -6,6 +6,7 @@ broker goes on, so whatever it has acknowledged to a plug has to reach the cloud
 
 import random
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -14,7 +15,8 @@ from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.event import EventType, Stream
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.ports import CrashPoint
-from tests.support.agents_venue import Judgement, Venue
+from tests.support.agents_burst import Judgement
+from tests.support.agents_venue import Venue
 from tests.support.brokers import wait_until
 
 BURST: Final = 20_000
@@ -80,24 +82,49 @@ def test_random_kills_during_a_burst_lose_nothing_and_double_nothing(seed: int, 
     assert venue.audit_break() is None
 
 
-def test_a_second_kill_while_it_starts_again_changes_nothing(venue: Venue) -> None:
+def test_a_broker_that_has_not_read_thousands_of_pubacks_sends_again_what_is_known(tmp_path: Path) -> None:
+    """Half of the burst comes over the control session, whose window is small.
+
+    mosquitto 2.0.11 does not heed the window, and what it has not read of our PUBACKs is lost by the kill.
+    """
+    with Venue(tmp_path, shelly=True) as venue:
+        venue.open()
+        burst = venue.burst(BURST)
+        for part in range(1, 6):
+            venue.progress(part * BURST // 8)
+            venue.agent.kill()
+            venue.agent.start()
+        burst.finish()
+        venue.catch_up()
+
+        assert venue.judgement() == Judgement()
+        assert venue.records_are_whole()
+
+
+def test_further_kills_while_it_starts_again_change_nothing(venue: Venue) -> None:
     burst = venue.burst(BURST)
     venue.progress(BURST // 10)
-    for sign in ("agent.lock", "started", "link up"):
-        venue.agent.kill()
-        before = venue.agent.log.count(sign)
-        venue.agent.launch()
-        if sign == "agent.lock":
-            wait_until(lambda: venue.agent.has_open(sign), "the agent to hold its lock")
-        else:
-            wait_until(lambda: venue.agent.log.count(sign) > before, f"the agent to say {sign}")
     venue.agent.kill()
+    starts_and_dies(venue, "")
+    starts_and_dies(venue, "started")
+    starts_and_dies(venue, "link up")
     venue.agent.start()
     burst.finish()
     venue.catch_up()
 
     assert venue.judgement() == Judgement()
     assert venue.records_are_whole()
+
+
+def starts_and_dies(venue: Venue, word: str) -> None:
+    """Start the agent, and kill it once it has logged a word; without one, once it holds its lock."""
+    before = venue.agent.log.count(word)
+    venue.agent.launch()
+    if word:
+        wait_until(lambda: venue.agent.log.count(word) > before, f"the agent to say {word!r}")
+    else:
+        wait_until(lambda: venue.agent.has_open("agent.lock"), "the agent to hold its lock")
+    venue.agent.kill()
 
 
 @pytest.mark.requirement("I3", "L3", "Q3", "Q4")
@@ -116,7 +143,7 @@ def test_a_death_at_a_named_point_loses_nothing_and_lets_no_one_shot_act_twice(
     venue.progress(BURST // 20)
     toggle = venue.order(plug, ActionName.TOGGLE)
     assert venue.agent.wait_for_end() == -9
-    power = venue.order(other, ActionName.POWER, on=True)
+    power = venue.order(other, ActionName.POWER, {"on": True})
     venue.agent.start()
     burst.finish()
     venue.catch_up()

@@ -4,6 +4,7 @@ The real agent is recorded at its work: readings, commands from the cloud, one o
 restart, an orderly end. Its disk is then cut off at place after place of the recording.
 """
 
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -13,8 +14,11 @@ import pytest
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.ids import DeviceId
-from tests.acceptance.promises import overtakings, shortfalls
-from tests.support.agents_venue import Judgement, Venue
+from tests.acceptance.promises import facts_by, overtakings, shortfalls
+from tests.support.agents import AgentProcess
+from tests.support.agents_burst import Judgement
+from tests.support.agents_venue import Venue
+from tests.support.brokers import free_port
 from tests.support.recording import Kind, Recording, compiled
 from tests.support.recording_wire import (
     CommandAcknowledged,
@@ -24,11 +28,11 @@ from tests.support.recording_wire import (
     Told,
     told,
 )
-from tests.support.replaying import Disk, Survival
+from tests.support.replaying import Disk, Survival, write
 
 READINGS: Final = 20
 ABSENT: Final = DeviceId("02A1B20000FF")
-MOST: Final = 250
+MOST: Final = 1000
 SEED: Final = 20
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("R1", "Q1", "Q3")]
@@ -46,7 +50,7 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recording, dict[
         burst = venue.burst(READINGS, rate=40)
         orders = [
             venue.order(plug, ActionName.TOGGLE),
-            venue.order(other, ActionName.POWER, on=True),
+            venue.order(other, ActionName.POWER, {"on": True}),
             venue.order(ABSENT, ActionName.TOGGLE),
         ]
         outcomes = [venue.end_of(order).outcome for order in orders]
@@ -54,7 +58,7 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recording, dict[
         agent.kill()
         agent.start()
         agent.wait_for_broker()
-        orders = [venue.order(plug, ActionName.TOGGLE), venue.order(other, ActionName.POWER, on=False)]
+        orders = [venue.order(plug, ActionName.TOGGLE), venue.order(other, ActionName.POWER, {"on": False})]
         outcomes += [venue.end_of(order).outcome for order in orders]
         venue.catch_up()
         assert venue.judgement() == Judgement()
@@ -129,7 +133,28 @@ async def test_a_power_cut_anywhere_leaves_a_disk_that_keeps_what_was_told(
     disks, problems = await shortfalls(recording, survival, tmp_path / "disks", seed=SEED, most=MOST)
 
     assert problems == []
-    assert disks > MOST // 4
+    assert disks > READINGS
+
+
+@pytest.mark.requirement("R5")
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_an_agent_starts_by_itself_on_what_a_power_cut_leaves(
+    seed: int, recording: Recording, tmp_path: Path
+) -> None:
+    chance = Random(seed)  # noqa: S311 - to be had again from its seed
+    cut = chance.randrange(first(recording, EventUploaded) + 1, len(recording.records))
+    agent = AgentProcess(tmp_path, f"[broker]\nport = {free_port()}\n")
+    write(Disk(recording).image(cut, Survival.RANDOM, chance), agent.state_dir)
+
+    with closing(agent):
+        agent.start()
+        status = agent.status()
+        stopped = agent.stop()
+
+    facts = facts_by(recording, cut)
+    assert {status.epoch} == facts.epochs
+    assert status.incarnation > facts.incarnation
+    assert stopped == 0
 
 
 async def test_an_agent_that_never_synced_would_be_found_out(recording: Recording, tmp_path: Path) -> None:

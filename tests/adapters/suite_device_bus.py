@@ -221,6 +221,7 @@ class DeviceBusSuite:
         await ear.sees_links(LinkUp, count=4)
 
         await world.device_says("tele/1/data", b"unwanted")
+        await world.device_says("tele/1/online", b"unwanted as well")
         await world.device_says("stat/1/result", b"wanted")
 
         await ear.hears(b"wanted")

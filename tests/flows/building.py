@@ -19,18 +19,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Protocol
 
 from prometheus_client import CollectorRegistry
 from pydantic import JsonValue
 
 from edgeagent.clock import Clock
-from edgeagent.contracts.actions import ActionName
-from edgeagent.contracts.door import encode
 from edgeagent.contracts.event import EventType, StoredEvent, Stream, data_text
-from edgeagent.contracts.policy import POLICY_TYPE, ActionRule, Policy, Role, RoleKind, Tier
 from edgeagent.contracts.profile import DeviceProfile
-from edgeagent.core.envelope import sign
 from edgeagent.core.profile.load import load
 from edgeagent.errors import StorageError
 from edgeagent.flows.bells import OutboxBell
@@ -45,9 +41,8 @@ from edgeagent.profiles.shipped import shipped_profiles
 from edgeagent.store import outbox
 from edgeagent.store.database import Database, Transaction
 from edgeagent.store.outbox import NewEvent
-from tests.support.clocks import NOON, LoopTime, ManualClock
+from tests.support.clocks import LoopTime, ManualClock
 from tests.support.fake_bus import FakeBus
-from tests.support.keys import MemoryKey
 from tests.support.stores import HUB_MIGRATIONS, query
 from tests.support.waiting import eventually
 
@@ -60,6 +55,14 @@ QUICK: Final = IngestSettings(commit_linger=timedelta(milliseconds=1))
 """A commit as soon as nothing more has come."""
 
 THING: Final = Path(__file__).with_name("thing.toml")
+
+
+class MovableClock(Clock, Protocol):
+    """A clock that a test moves by hand."""
+
+    def passes(self, length: timedelta) -> None:
+        """Let time go on."""
+        ...
 
 
 class KilledError(BaseException):
@@ -141,44 +144,6 @@ def event(
     return NewEvent(stream, kind, None, around.event_time(), data_text({"filler": "x" * size}))
 
 
-def signed_policy(
-    signer: MemoryKey,
-    version: int = 1,
-    *,
-    hubs: frozenset[HubId] | Literal["*"] = "*",
-    time_key: MemoryKey | None = None,
-    lasts: timedelta = timedelta(days=365),
-) -> bytes:
-    """The envelope of a policy that lets somebody switch things on and off, issued at noon.
-
-    Args:
-        signer: whose policy it is.
-        version: of it.
-        hubs: for whom.
-        time_key: whose word on the time counts.
-        lasts: how long it is good.
-    """
-    desk = MemoryKey()
-    keys, roles = {"desk": desk.public.hex()}, {"operators": _role(RoleKind.COMMAND, "desk")}
-    if time_key is not None:
-        keys["clock"] = time_key.public.hex()
-        roles["clocks"] = _role(RoleKind.TIME, "clock")
-    policy = Policy(
-        version=version,
-        hubs=hubs,
-        issued_at=NOON,
-        expires_at=NOON + lasts,
-        keys=keys,
-        roles=roles,
-        actions={ActionName.POWER: ActionRule(tier=Tier.LOW)},
-    )
-    return sign(encode(policy), POLICY_TYPE, [signer])
-
-
-def _role(kind: RoleKind, key: str) -> Role:
-    return Role(kind=kind, keys=frozenset({key}), actions="*", devices="*")
-
-
 @dataclass(slots=True)
 class Hub:
     """The upward half of one hub, and what lies around it.
@@ -194,7 +159,7 @@ class Hub:
     """
 
     path: Path
-    clock: ManualClock
+    clock: MovableClock
     bus: FakeBus
     loop_time: LoopTime
     profiles: dict[str, DeviceProfile]
@@ -350,7 +315,11 @@ class _Parts:
 
 @asynccontextmanager
 async def new_hub(
-    folder: Path, *devices: str, settings: IngestSettings = QUICK, profiles: Iterable[str] = ()
+    folder: Path,
+    *devices: str,
+    settings: IngestSettings = QUICK,
+    profiles: Iterable[str] = (),
+    clock: MovableClock | None = None,
 ) -> AsyncIterator[Hub]:
     """A hub that has just started for the first time, connected to a broker that does not know it.
 
@@ -359,8 +328,9 @@ async def new_hub(
         devices: things that are admitted and have been online for a while.
         settings: how it stores readings.
         profiles: texts of further profiles.
+        clock: its time; one that is sure of itself where nothing else is said.
     """
-    clock = ManualClock()
+    clock = clock or ManualClock()
     known = all_profiles() | {each.id: each for each in (load(text.encode()) for text in profiles)}
     hub = Hub(folder / "hub.db", clock, FakeBus(clock), LoopTime(), known, settings)
     await hub.starts()

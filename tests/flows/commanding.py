@@ -308,6 +308,25 @@ class Hub:
         if task.done():
             task.result()
 
+    async def breathes(self) -> None:
+        """Let whatever runs do what is due: some turns of the loop and of the database's threads."""
+        for _ in range(5):
+            await self.now.store.read(lambda _: None)
+            await self.now.store.write(lambda _: None)
+
+    async def is_killed(self, point: CrashPoint, lane: Tier = Tier.LOW) -> None:
+        """Claim and work what is due, and die at a point on the way."""
+        self.points.dies_at(point)
+        ingest = self.now.ingest
+        working = asyncio.create_task(self.works(lane))
+        await asyncio.wait((working, ingest), return_when=asyncio.FIRST_COMPLETED)
+        working.cancel()
+        for task in (working, ingest):
+            if task.done() and not task.cancelled():
+                assert isinstance(task.exception(), KilledError), f"{point} was not passed"
+        with suppress(asyncio.CancelledError, KilledError):
+            await working
+
     # Time.
 
     def passes(self, length: timedelta) -> None:
@@ -431,11 +450,13 @@ class Hub:
 
     async def has_work(self, lane: Tier = Tier.LOW) -> bool:
         """Whether anything of a lane could be claimed now."""
+        policy = self.now.trust.policy
+        assert policy is not None
         wanted = Wanted(
             lane=lane,
             holder="looker",
             token="0" * 32,
-            most=16,
+            most=policy.tier_rule(lane).concurrency,
             now=self.lease_time(),
             stamp=self.now.around.stamp(),
         )
@@ -444,6 +465,10 @@ class Hub:
         except _SeenError as seen:
             return not isinstance(seen.found, NothingDue)
         raise AssertionError
+
+    async def uploads(self, *numbers: int) -> None:
+        """Let the cloud acknowledge records."""
+        await self.now.store.write(partial(outbox.acknowledge, stream=Stream.RECORD, numbers=numbers))
 
     # What an outsider sees.
 

@@ -37,6 +37,7 @@ class Television:
         self._mute = False
         self._refuses = ""
         self._first_shows: dict[str, JsonValue] = {}
+        self._leaves_out: set[str] = set()
         self._meanwhile: Callable[[], None] | None = None
         self.shows: dict[str, JsonValue] = {"power": False, "volume": 10, "input": "HDMI 1"}
         self.effects: list[tuple[str, JsonValue]] = []
@@ -83,6 +84,10 @@ class Television:
         """Before it obeys, it reports what was on its way already."""
         self._first_shows = values
 
+    def leaves_out(self, name: str) -> None:
+        """Its answers do not tell one of its readings."""
+        self._leaves_out.add(name)
+
     def meanwhile(self, happens: Callable[[], None]) -> None:
         """While it is asked for its state, something else happens."""
         self._meanwhile = happens
@@ -127,7 +132,9 @@ class Television:
             self._passes(_STEP)
             return
         self._passes(_SOON)
-        self._say("answer", self.shows)
+        self._say(
+            "answer", {name: value for name, value in self.shows.items() if name not in self._leaves_out}
+        )
 
     def _say(self, topic: str, fields: dict[str, JsonValue]) -> None:
         self._bus.delivers(f"{self._topic}/{topic}", json.dumps(fields).encode())

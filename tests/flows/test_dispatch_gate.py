@@ -227,6 +227,7 @@ async def test_what_cannot_be_told_any_more_waits_for_the_time_and_then_goes_on(
     tv.comes_online()
     tv.reports()
     await hub.settles()
+    await hub.now.upkeep.look()
 
     await hub.works(Tier.MEDIUM)
     row = await hub.row(command)

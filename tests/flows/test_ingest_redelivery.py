@@ -208,8 +208,8 @@ class TestWhenTheBrokerHasNotKeptTheSession:
 
 
 @pytest.mark.requirement("R7")
-async def test_marks_are_kept_for_some_windows_of_messages_and_no_longer(tmp_path: Path) -> None:
-    settings = replace(QUICK, telemetry_window=10)
+async def test_marks_are_kept_as_far_as_a_redelivery_can_reach_and_no_longer(tmp_path: Path) -> None:
+    settings = replace(QUICK, telemetry_window=10, reach=40)
     async with new_hub(tmp_path, "dev-1", settings=settings) as hub:
         for number in range(200):
             hub.bus.delivers("dev-1/sensor", b'{"temperature": %d}' % number)

@@ -15,7 +15,8 @@ from edgeagent.flows.trust import Trust, TrustSettings
 from edgeagent.ids import hub_id
 from edgeagent.store import audit, policy
 from edgeagent.store.database import Database
-from tests.flows.building import signed_policy, surroundings
+from tests.flows.building import surroundings
+from tests.flows.policies import signed_policy
 from tests.support.clocks import ManualReadings
 from tests.support.keys import MemoryKey
 from tests.support.stores import full_disk, opened

@@ -19,7 +19,8 @@ from edgeagent.ids import HubId, hub_id
 from edgeagent.ports import LinkError, TimeSource, Trouble
 from edgeagent.store import audit, meta
 from edgeagent.store.database import Database
-from tests.flows.building import HUB, breathe, signed_policy, surroundings
+from tests.flows.building import HUB, breathe, surroundings
+from tests.flows.policies import signed_policy
 from tests.support.clocks import NOON, LoopTime, ManualReadings
 from tests.support.fake_cloud import FakeCloud
 from tests.support.keys import MemoryKey

@@ -16,27 +16,25 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Final, TypeVar
 
+from pydantic import JsonValue
+
 from edgeagent.cli.asking import Agent, AgentDownError
-from edgeagent.contracts.actions import ActionName, ArgumentValue
-from edgeagent.contracts.command import Precondition
+from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.door import Contract
 from edgeagent.contracts.reports import (
     AdmitRequest,
-    CommandReport,
     DeviceReport,
     DevicesReport,
-    HealthReport,
     OutboxReport,
     SendReport,
     SendRequest,
     StatusReport,
 )
-from edgeagent.ids import CommandId, DeviceId
+from edgeagent.ids import DeviceId, Label
 from edgeagent.ports import CrashPoint
 from tests.support.brokers import wait_until
 
@@ -66,7 +64,7 @@ class AgentProcess:
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self.environment: Mapping[str, str] = {}
+        self.environment: dict[str, str] = {}
         self.state_dir = state_dir or folder / "state"
         # Not below the test's own folder: the path of a Unix socket has at most 107 bytes (unix(7)).
         self._run_dir = tempfile.TemporaryDirectory(prefix="edgeagent-")
@@ -164,16 +162,19 @@ class AgentProcess:
         self._run_dir.cleanup()
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run ``edgeagent`` with its configuration, as its operator would."""
-        return edgeagent("--config", str(self.config), *words)
+        """Run ``edgeagent`` with its configuration, as people at the hub do, and let it end."""
+        return subprocess.run(
+            [sys.executable, "-m", "edgeagent", "--config", str(self.config), *words],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=_DEADLINE,
+            check=False,
+        )
 
     def status(self) -> StatusReport:
         """The hub at a glance."""
         return self._get("/v1/status", StatusReport)
-
-    def health(self) -> HealthReport:
-        """All checks."""
-        return self._get("/v1/health", HealthReport)
 
     def outbox(self) -> OutboxReport:
         """How much waits for the cloud."""
@@ -187,10 +188,6 @@ class AgentProcess:
         """One device."""
         return self._get(f"/v1/devices/{device}", DeviceReport)
 
-    def command(self, command: str) -> CommandReport:
-        """One command."""
-        return self._get(f"/v1/commands/{CommandId(command)}", CommandReport)
-
     def admit(self, device: str) -> DeviceReport:
         """Take a device in that has shown itself."""
         wait_until(
@@ -199,22 +196,17 @@ class AgentProcess:
         )
         return self._agent.post("/v1/devices", AdmitRequest(device=DeviceId(device)), DeviceReport)
 
-    def send(
-        self,
-        device: str,
-        action: ActionName,
-        *,
-        precondition: Precondition | None = None,
-        wait: timedelta = timedelta(seconds=30),
-        **arguments: ArgumentValue,
-    ) -> SendReport:
+    def admit_by_hand(self, device: str, profile: str, **parameters: JsonValue) -> DeviceReport:
+        """Take a device in of which nothing was heard yet."""
+        request = AdmitRequest(
+            device=DeviceId(device), label=Label(device), profile=profile, parameters=parameters
+        )
+        return self._agent.post("/v1/devices", request, DeviceReport)
+
+    def send(self, device: str, action: ActionName, *, wait: timedelta = timedelta(seconds=30)) -> SendReport:
         """Have the hub's own operator do something, and wait for its end."""
-        request = SendRequest(
-            device=DeviceId(device), action=action, arguments=arguments, precondition=precondition, wait=wait
-        )
-        return self._agent.post(
-            "/v1/commands", request, SendReport, patience=wait.total_seconds() + _DEADLINE
-        )
+        request = SendRequest(device=DeviceId(device), action=action, wait=wait)
+        return self._agent.post("/v1/commands", request, SendReport, patience=_DEADLINE + _DEADLINE)
 
     def wait_for_broker(self) -> None:
         """Wait until both connections to the broker stand."""
@@ -248,24 +240,8 @@ class AgentProcess:
         return process.wait(_DEADLINE)
 
 
-def edgeagent(*words: str, typed: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the command line and let it end.
-
-    Args:
-        words: its arguments.
-        typed: its standard input.
-    """
-    return subprocess.run(
-        _command(words), cwd=ROOT, input=typed, capture_output=True, text=True, timeout=_DEADLINE, check=False
-    )
-
-
 def _target(handle: Path) -> Path:
     try:
         return handle.readlink()
     except OSError:  # closed while we looked
         return Path()
-
-
-def _command(words: Sequence[str]) -> list[str]:
-    return [sys.executable, "-m", "edgeagent", *words]

@@ -1,7 +1,6 @@
 """The queue server as an issuer sees it: asked over HTTP with an issuer's token, one request at a time."""
 
 import http.client
-import json
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final, TypeVar
@@ -13,6 +12,7 @@ from edgeagent.contracts.door import Contract, decode
 from edgeagent.contracts.event import CloudEvent, EventType, Stream
 from edgeagent.ids import CommandId, Epoch, HubId
 from edgeagent.issuer.wire import CommandStatus, EventsAnswer, HubStatus, StreamStatus
+from tests.support.brokers import wait_until
 from tests.support.queue_server import QueueServer
 
 FIRST: Final = 100_000
@@ -96,12 +96,12 @@ class Cloud:
             found += page.events
             after = page.last
 
-    def receipts(self, command: CommandId) -> list[CloudEvent]:
-        """The receipts of a command; more than one would be one too many."""
+    def receipts(self, command: CommandId | None = None) -> list[CloudEvent]:
+        """All receipts, or those of a command: more than one of it would be one too many."""
         return [
             event
             for event in self.events(Stream.RECORD)
-            if event.type is EventType.RECEIPT and event.data["command"] == command
+            if event.type is EventType.RECEIPT and command in {None, event.data["command"]}
         ]
 
     def stored_numbers(self) -> list[int]:
@@ -117,6 +117,10 @@ class Cloud:
             self._after = int(event.id.rpartition("/")[2])
             self._seen.update(numbers_of(event.data))
         return self._seen
+
+    def wait_for(self, count: int) -> None:
+        """Wait until so many numbers of a burst are stored."""
+        wait_until(lambda: len(self.numbers()) >= count, f"{count} numbers at the cloud")
 
     def _get(self, path: str, query: Mapping[str, str], answer: type[C]) -> C:
         return decode(answer, self._request("GET", f"{path}?{urlencode(query)}"), limit=_ANSWER_BYTES)

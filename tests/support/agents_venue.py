@@ -16,33 +16,28 @@ number of its own (``firmware_sim.burst``), so a lost one and one that was store
 
 import json
 import sqlite3
-from collections import Counter
-from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
 from edgeagent.clock import Clock, ProvenClock, SystemTime
-from edgeagent.contracts.actions import ActionName, ArgumentValue
+from edgeagent.contracts.actions import ActionName, Arguments
 from edgeagent.contracts.command import Precondition
 from edgeagent.contracts.event import Stream
-from edgeagent.contracts.policy import ActionRule, Policy, Role, RoleKind, Tier, TierRule
 from edgeagent.contracts.receipt import Receipt
 from edgeagent.core.audit_chain import Break
-from edgeagent.ids import DeviceId, Epoch, HubId
+from edgeagent.ids import DeviceId, HubId
 from edgeagent.issuer.commands import Intent, Issuer, SignedCommand
-from edgeagent.issuer.keys import PrivateKey
-from edgeagent.issuer.policies import sign_policy
 from edgeagent.store import audit
 from edgeagent.store.database import Snapshot
-from firmware_sim.fields import Json
 from firmware_sim.journal import Line, What, read
 from tests.firmware_sim.process import FleetProcess
 from tests.support.agents import AgentProcess
-from tests.support.agents_cloud import FIRST, Cloud
+from tests.support.agents_burst import Burst, Judgement, judged, numbers
+from tests.support.agents_cloud import Cloud
+from tests.support.agents_keys import Keys
 from tests.support.brokers import Mosquitto, wait_until
 from tests.support.queue_server import QueueServer
 
@@ -50,8 +45,12 @@ HUB: Final = HubId("venue-7")
 PLUG: Final = DeviceId("02A1B2000001")
 """The first plug, which is what most stories need."""
 
+SHELLY: Final = DeviceId("shellyplugsg3-02a1b2000000")
+"""The Shelly plug of a venue that has one."""
+
+NOTHING: Final[Arguments] = MappingProxyType({})
+"""No arguments."""
 _CATCH_UP: Final = 60.0
-_FAST: Final = ActionRule(tier=Tier.LOW)
 # Bursts are told by PUBACK, so nothing may be dropped in the broker (its own limit is 1,000 messages).
 _BROKER: Final = (
     "max_queued_messages 0",
@@ -62,81 +61,14 @@ _BROKER: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """What went wrong with numbered messages; empty when nothing did.
-
-    Attributes:
-        lost: the broker had acknowledged them to their plug, and the cloud does not have them.
-        doubled: stored under more than one event id.
-        invented: stored, and never sent.
-    """
-
-    lost: frozenset[int] = frozenset()
-    doubled: frozenset[int] = frozenset()
-    invented: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """What became of a burst, as the appliances tell it."""
-
-    sent: int
-    acknowledged: int
-    lost: int
-
-
-class Burst:
-    """A burst that goes on while the test does. Nothing else may be asked of the fleet meanwhile."""
-
-    def __init__(self, fleet: FleetProcess, count: int, rate: float) -> None:
-        self._fleet = fleet
-        stdin = fleet.process.stdin
-        assert stdin is not None
-        stdin.write(json.dumps({"do": "burst", "count": count, "rate": rate, "first": FIRST}) + "\n")
-        stdin.flush()
-
-    def finish(self) -> Tally:
-        """Wait until everything was sent, and acknowledged or lost."""
-        answer = self._fleet.line()
-        assert answer["ok"] is True, answer
-        sent, acknowledged, lost = (int(str(answer[name])) for name in ("sent", "acknowledged", "lost"))
-        return Tally(sent, acknowledged, lost)
-
-
-@dataclass(slots=True)
-class Keys:
-    """Who signs what; made anew for each venue."""
-
-    root: PrivateKey = field(default_factory=PrivateKey.new)
-    desk: PrivateKey = field(default_factory=PrivateKey.new)
-    time: PrivateKey = field(default_factory=PrivateKey.new)
-
-    def policy(self, **tiers: TierRule) -> bytes:
-        """The venue's policy: the desk and the hub's operator may do everything."""
-        now = ProvenClock(SystemTime()).wall().best
-        policy = Policy(
-            version=1,
-            issued_at=now,
-            expires_at=now + timedelta(days=30),
-            keys={"desk": self.desk.public.hex(), "clock": self.time.public.hex()},
-            roles={
-                "operators": Role(kind=RoleKind.COMMAND, keys=frozenset({"desk"}), actions="*", devices="*"),
-                "clock": Role(kind=RoleKind.TIME, keys=frozenset({"clock"})),
-                "here": Role(kind=RoleKind.LOCAL_OPERATOR, hubs=frozenset({HUB}), actions="*", devices="*"),
-            },
-            actions={name: _FAST for name in ActionName},
-            tiers={Tier(name): rule for name, rule in tiers.items()},
-        )
-        return sign_policy(policy, [self.root])
-
-
 class Venue:
     """See the module's docstring. Entering starts broker, queue and appliances, but not the agent.
 
     Args:
         folder: for all files.
-        plugs: how many Tasmota plugs there are.
+        plugs: how many Tasmota plugs there are. Their telemetry comes over the telemetry session.
+        shelly: whether there is a Shelly plug too. Its telemetry comes over the control session, since the
+            same topic confirms commands.
         broker_options: lines of mosquitto's configuration.
         state_dir: the agent's state, if that is to lie on another file system.
         cloud_port: where the agent looks for the queue, if something stands before it.
@@ -148,7 +80,7 @@ class Venue:
         agent: the agent.
         cloud: the queue, as an issuer sees it.
         keys: who signs.
-        devices: the plugs' ids.
+        devices: the Tasmota plugs' ids.
     """
 
     def __init__(
@@ -156,6 +88,7 @@ class Venue:
         folder: Path,
         *,
         plugs: int = 1,
+        shelly: bool = False,
         broker_options: tuple[str, ...] = _BROKER,
         state_dir: Path | None = None,
         cloud_port: int | None = None,
@@ -163,9 +96,10 @@ class Venue:
         self.folder = folder
         self.keys = Keys()
         self.broker = Mosquitto(folder / "broker", options=broker_options)
-        self.server = QueueServer(folder / "queue", policy=self.keys.policy())
+        self.server = QueueServer(folder / "queue", policy=self.keys.policy(HUB))
         self.server.time_key = self.keys.time
         self.devices = [DeviceId(f"02A1B2{number:06X}") for number in range(1, plugs + 1)]
+        self._shelly = shelly
         self._state_dir = state_dir
         self._cloud_port = cloud_port
         self._issuer = Issuer([self.keys.desk], ProvenClock(SystemTime()))
@@ -198,6 +132,9 @@ class Venue:
         self.agent.wait_for_broker()
         for device in self.devices:
             self.agent.admit(device)
+        if self._shelly:
+            # It told what it is when it came, and nobody keeps that for whoever comes later.
+            self.agent.admit_by_hand(SHELLY, "shelly-gen2", switches=[0])
         wait_until(
             lambda: all(device.online for device in self.agent.devices().devices), "the plugs to be online"
         )
@@ -206,7 +143,9 @@ class Venue:
     def plug_in(self) -> None:
         """Let the appliances come, and wait until they listen."""
         venue = self.folder / "venue.json"
-        appliances = [{"model": "tasmota-plug", "mac": device} for device in self.devices]
+        appliances = [{"model": "tasmota-plug", "mac": str(device)} for device in self.devices]
+        if self._shelly:
+            appliances.append({"model": "shelly-plug", "mac": SHELLY.rpartition("-")[2].upper()})
         venue.write_text(json.dumps({"appliance": appliances}))
         where = f"{self.broker.host}:{self.broker.port}"
         files = ("--specifications", str(venue), "--journal", str(self._journal_path))
@@ -226,19 +165,18 @@ class Venue:
         self,
         device: DeviceId,
         action: ActionName,
+        arguments: Arguments = NOTHING,
         *,
         clock: Clock | None = None,
         valid_for: timedelta = timedelta(minutes=5),
         precondition: Precondition | None = None,
-        epoch: Epoch | None = None,
-        **arguments: ArgumentValue,
     ) -> SignedCommand:
         """Sign a command as the desk does; with another clock, as it did then."""
         issuer = self._issuer if clock is None else Issuer([self.keys.desk], clock)
         return issuer.sign(
             Intent(
                 hub=HUB,
-                epoch=epoch or self.cloud.epoch,
+                epoch=self.cloud.epoch,
                 device=device,
                 action=action,
                 arguments=arguments,
@@ -247,9 +185,9 @@ class Venue:
             )
         )
 
-    def order(self, device: DeviceId, action: ActionName, **arguments: ArgumentValue) -> SignedCommand:
+    def order(self, device: DeviceId, action: ActionName, arguments: Arguments = NOTHING) -> SignedCommand:
         """Sign a command and put it into the queue."""
-        signed = self.sign(device, action, **arguments)
+        signed = self.sign(device, action, arguments)
         self.cloud.send(signed.envelope)
         return signed
 
@@ -277,12 +215,14 @@ class Venue:
 
     def acknowledged(self) -> frozenset[int]:
         """The numbers that the broker has acknowledged to their plug."""
-        return _numbers(self.journal(), What.ACKNOWLEDGED)
+        return numbers(self.journal(), What.ACKNOWLEDGED)
 
     def progress(self, events: int) -> None:
         """Wait until the agent has stored so many telemetry events since the beginning of its database."""
         wait_until(
-            lambda: self.agent.outbox().streams[Stream.TELEMETRY].next > events, f"{events} telemetry events"
+            lambda: self.agent.outbox().streams[Stream.TELEMETRY].next > events,
+            f"{events} telemetry events",
+            within=_CATCH_UP,
         )
 
     def catch_up(self, *, within: float = _CATCH_UP) -> None:
@@ -295,15 +235,8 @@ class Venue:
         )
 
     def judgement(self) -> Judgement:
-        """Hold what the cloud has against what was sent; see ``Judgement``."""
-        lines = self.journal()
-        acknowledged, maybe = _numbers(lines, What.ACKNOWLEDGED), _numbers(lines, What.LOST)
-        stored = Counter(self.cloud.stored_numbers())
-        return Judgement(
-            lost=acknowledged.difference(stored),
-            doubled=frozenset(number for number, times in stored.items() if times > 1),
-            invented=frozenset(stored) - acknowledged - maybe,
-        )
+        """Hold what the cloud has against what was sent."""
+        return judged(self.journal(), self.cloud.stored_numbers())
 
     def records_are_whole(self) -> bool:
         """Whether the cloud has every number of the record stream, from the first on (SPEC U1)."""
@@ -329,24 +262,10 @@ class Venue:
         token, policy = folder / "queue.token", folder / "policy.json"
         token.touch(mode=0o600)
         token.write_text(hub.token)
-        policy.write_bytes(self.keys.policy())
+        policy.write_bytes(self.keys.policy(HUB))
         return (
             f'[broker]\nhost = "{self.broker.host}"\nport = {self.broker.port}\n'
             f'[cloud]\nurl = "http://127.0.0.1:{port}"\ntoken_file = "{token.name}"\n'
             f'[policy]\nfile = "{policy.name}"\nsigner = "{self.keys.root.public.hex()}"\n'
             '[uplink]\nlinger = "100ms"\nlongest_backoff = "1s"\n'
         )
-
-
-def _numbers(lines: list[Line], what: What) -> frozenset[int]:
-    return frozenset(
-        number for line in lines if line.what is what for number in _expanded(line.details["ranges"])
-    )
-
-
-def _expanded(ranges: Json) -> Iterator[int]:
-    assert isinstance(ranges, list)
-    for entry in ranges:
-        assert isinstance(entry, list)
-        first, last = (int(str(end)) for end in entry)
-        yield from range(first, last + 1)

@@ -12,7 +12,7 @@ then holds is told by ``replaying``; what the world outside had been told by the
 import shutil
 import struct
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -66,7 +66,7 @@ class Recorder:
 
     library: Path
 
-    def environment(self, root: Path, log: Path) -> Mapping[str, str]:
+    def environment(self, root: Path, log: Path) -> dict[str, str]:
         """The variables that make a process write down what it does below ``root``."""
         return {"LD_PRELOAD": str(self.library), "RECORDER_ROOT": str(root), "RECORDER_LOG": str(log)}
 

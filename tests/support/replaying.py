@@ -106,16 +106,16 @@ class Disk:
             if record.kind is Kind.CUT:
                 _resize(content, record.offset)
                 continue
-            torn = place >= certain and survival is Survival.RANDOM and chance.random() < 0.3  # noqa: PLR2004
+            torn = place >= certain and survival is Survival.RANDOM and chance.random() < 0.3
             for offset, sector in _sectors(record):
-                if not torn or chance.random() < 0.5:  # noqa: PLR2004 - each sector by itself
+                if not torn or chance.random() < 0.5:
                     _resize(content, max(len(content), offset + len(sector)))
                     content[offset : offset + len(sector)] = sector
         return bytes(content)
 
 
 def _survives(survival: Survival, chance: Random) -> bool:
-    return survival is Survival.ALL or (survival is Survival.RANDOM and chance.random() < 0.5)  # noqa: PLR2004
+    return survival is Survival.ALL or (survival is Survival.RANDOM and chance.random() < 0.5)
 
 
 def _resize(content: bytearray, length: int) -> None:
@@ -140,6 +140,7 @@ def write(files: Mapping[str, bytes], folder: Path) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
+        path.chmod(0o600)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

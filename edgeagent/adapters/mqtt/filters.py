@@ -42,6 +42,7 @@ class Filters:
         self._wanted: dict[TopicFilter, Subscription] = {}
         self._foreign: list[TopicFilter] = []
         self._made: dict[TopicFilter, Subscription] = {}
+        self._stale: set[TopicFilter] = set()
         self._unknown = True
         self._wishes = 0
         self._taken_back: set[TopicFilter] = set()
@@ -59,9 +60,9 @@ class Filters:
         if not session_present:
             self._made.clear()
             self._unknown = False
-        for entry in list(self._made.values()):
-            if entry.retain_handling is RetainHandling.ALWAYS:
-                del self._made[entry.filter]
+        self._stale = {
+            name for name, entry in self._made.items() if entry.retain_handling is RetainHandling.ALWAYS
+        }
 
     async def settle(self, life: Life) -> None:
         """Subscribe what is missing, then unsubscribe what is too much, in that order: twice, not never.
@@ -73,10 +74,12 @@ class Filters:
             settled = -1
             while settled != self._wishes:  # ``want`` may come while we wait for the broker
                 settled = self._wishes
-                missing = [e for e in self._wanted.values() if self._made.get(e.filter) != e]
-                await self._subscribe(life, missing)
+                await self._subscribe(life, [e for e in self._wanted.values() if self._is_missing(e)])
                 gone = [name for name in self._made if name not in self._wanted]
                 await self._unsubscribe(life, gone + self._strays())
+
+    def _is_missing(self, entry: Subscription) -> bool:
+        return self._made.get(entry.filter) != entry or entry.filter in self._stale
 
     def _strays(self) -> list[TopicFilter]:
         """Filters of the other session that an earlier start may have left here."""
@@ -89,6 +92,7 @@ class Filters:
         for part in parts(entries):
             codes = await life.subscribe([(entry.filter, _options(entry)) for entry in part])
             for entry, code in zip(part, codes, strict=True):
+                self._stale.discard(entry.filter)
                 if code < FAILURE:
                     self._made[entry.filter] = entry
                 else:

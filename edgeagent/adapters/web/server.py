@@ -70,9 +70,10 @@ async def _only_loopback(request: web.Request, handler: Handler) -> web.StreamRe
 
 
 def _host(request: web.Request) -> str:
-    """The host that the request names; empty when it is none."""
+    """The host that the request names; empty when it names none."""
     try:
-        return request.url.host or ""
+        # Without the header aiohttp falls back on whatever this machine calls itself.
+        return request.url.host or "" if "Host" in request.headers else ""
     except ValueError:
         return ""
 

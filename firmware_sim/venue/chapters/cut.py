@@ -15,7 +15,7 @@ async def _play(venue: Venue) -> list[Statement]:
     burst, evidence = venue.burst(_COUNT), venue.evidence
     venue.say("The line is cut. Readings stream; at the hub somebody types edgeagent send … brightness.")
     venue.line.cut()
-    await venue.appliances.burst(burst, rate=_RATE)
+    await venue.watch(venue.appliances.burst(burst, rate=_RATE))
     venue.expect(lamp, "brightness")
     typed = await venue.hub.send(lamp, "brightness", "level=40")
     venue.asked.commands.append(typed)

@@ -15,7 +15,7 @@ async def _play(venue: Venue) -> list[Statement]:
     venue.say(
         f"The appliances send {_COUNT:,} numbered readings, {_RATE:,} a second, each to be acknowledged."
     )
-    await venue.appliances.burst(burst, rate=_RATE)
+    await venue.watch(venue.appliances.burst(burst, rate=_RATE))
     await venue.until_kept(burst)
     return readings_kept(venue.evidence, burst, doubles_can_be_told=venue.broker.marks_redeliveries)
 

@@ -36,6 +36,6 @@ async def _play(venue: Venue) -> list[Statement]:
 
 STALE: Final = Chapter(
     title="A command decided on an old version",
-    shows="If the appliance has changed since the cloud decided, nothing is done and the cloud decides again.",
+    shows="If the appliance has changed since the cloud decided, nothing is done; the cloud decides again.",
     play=_play,
 )

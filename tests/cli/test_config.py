@@ -1,0 +1,141 @@
+"""``edgeagent config check | keys``, and where the configuration is looked for."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.building import Said, typed
+
+pytestmark = pytest.mark.requirement("H4")
+
+HUB = '[hub]\nid = "venue-7"\n'
+OWN = '[profiles]\ndirectory = "own"\n'
+
+
+def checked(folder: Path, text: str, *options: str) -> Said:
+    """What ``config check`` says to a file of this text."""
+    (folder / "config.toml").write_text(text, "utf-8")
+    return typed("--config", str(folder / "config.toml"), *options, "config", "check")
+
+
+class TestCheck:
+    """Every mistake, before anything is started."""
+
+    def test_a_file_that_is_in_order(self, tmp_path: Path) -> None:
+        said = checked(tmp_path, HUB)
+
+        assert (said.status, said.out) == (0, f"{tmp_path / 'config.toml'} is in order\n")
+
+    def test_every_mistake_is_told_with_its_line(self, tmp_path: Path) -> None:
+        said = checked(tmp_path, HUB + "[broker]\nport = 0\nhots = 1\n")
+
+        assert (said.status, said.out) == (78, "")
+        assert "config.toml:4: broker.port: " in said.err
+        assert "config.toml:5: broker.hots: there is no such key" in said.err
+
+    @pytest.mark.requirement("A2", "W3")
+    def test_a_secret_that_others_may_read_is_told_and_not_shown(self, tmp_path: Path) -> None:
+        (tmp_path / "password").write_text("hunter2")
+        (tmp_path / "password").chmod(0o644)
+
+        said = checked(tmp_path, HUB + '[broker]\nusername = "agent"\npassword_file = "password"\n')
+
+        assert said.status == 78
+        assert "chmod 600" in said.err
+        assert "hunter2" not in said.err + said.out
+
+    def test_what_the_file_names_is_looked_at_too_all_of_it(self, tmp_path: Path) -> None:
+        said = checked(
+            tmp_path,
+            f'{HUB}[broker]\nkeepalive = "0s"\n[cloud]\nurl = "http://q.example"\ntoken_file = "none"\n{OWN}',
+        )
+
+        assert said.status == 78
+        assert "keepalive must be" in said.err
+        assert "cannot read the secret" in said.err
+        assert "is no folder" in said.err
+
+    def test_a_profile_with_a_mistake_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "own").mkdir()
+        (tmp_path / "own" / "bell.toml").write_text('format = 1\nid = "bell"\n')
+
+        said = checked(tmp_path, HUB + OWN)
+
+        assert said.status == 78
+        assert "bell.toml" in said.err
+
+    @pytest.mark.requirement("A2")
+    def test_as_json_it_is_the_whole_configuration_without_a_secret(self, tmp_path: Path) -> None:
+        (tmp_path / "password").write_text("hunter2")
+        (tmp_path / "password").chmod(0o600)
+
+        said = checked(tmp_path, HUB + '[broker]\nusername = "agent"\npassword_file = "password"\n', "--json")
+
+        assert said.status == 0
+        fields = json.loads(said.out)
+        assert fields["hub"]["id"] == "venue-7"
+        assert fields["broker"]["password_file"] == "password"  # noqa: S105 - the name of the file
+        assert "hunter2" not in said.out
+
+    def test_a_file_that_is_missing(self, tmp_path: Path) -> None:
+        said = typed("--config", str(tmp_path / "none.toml"), "config", "check")
+
+        assert said.status == 78
+        assert "cannot read" in said.err
+
+
+def test_keys_lists_every_key_with_its_default() -> None:
+    said = typed("config", "keys")
+
+    assert said.status == 0
+    assert '| `broker.keepalive` | `"30s"` | MQTT keepalive. |' in said.out.splitlines()
+
+
+def test_the_environment_says_where_the_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hub.toml").write_text(HUB, "utf-8")
+    monkeypatch.setenv("EDGEAGENT_CONFIG", str(tmp_path / "hub.toml"))
+
+    assert typed("config", "check").status == 0
+
+
+@pytest.mark.parametrize("words", [[], ["paint"], ["--colour", "health"], ["config"]])
+def test_wrong_words_end_with_2(words: list[str]) -> None:
+    said = typed(*words)
+
+    assert (said.status, said.out) == (2, "")
+    assert "usage: edgeagent" in said.err
+
+
+def test_help_is_no_failure() -> None:
+    assert typed("--help").status == 0
+
+
+def test_run_with_a_wrong_file_ends_with_78_and_starts_nothing(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(HUB + "[broker]\nport = 0\n", "utf-8")
+
+    said = typed("--config", str(tmp_path / "config.toml"), "run")
+
+    assert said.status == 78
+    assert [file.name for file in tmp_path.iterdir()] == ["config.toml"]
+
+
+def test_a_reader_that_has_gone_is_no_traceback() -> None:
+    """``edgeagent config keys | head -1``."""
+    gone, ours = os.pipe()
+    os.close(gone)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "edgeagent", "config", "keys"],
+        stdout=ours,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(ours)
+
+    assert done.stderr == ""
+    assert done.returncode == 1

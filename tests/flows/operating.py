@@ -1,0 +1,148 @@
+"""A hub with everything that its operator may ask about: health, status, devices, the outbox.
+
+    async with operated_hub(tmp_path, "dev-1") as desk:
+        desk.cloud.goes_down()
+        report = await desk.operator.health()
+
+It is well: connected, the time proven, a policy in force, nothing waiting. Commands are let in and not
+worked; readings come in and go nowhere before ``desk.uploads``.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from edgeagent.clock import ClockSource, Proof, ProvenClock
+from edgeagent.contracts.policy import Tier
+from edgeagent.contracts.reports import Check
+from edgeagent.core.retry import BackoffRule
+from edgeagent.flows.admission import Admission
+from edgeagent.flows.bells import Bell
+from edgeagent.flows.health import Health
+from edgeagent.flows.local import LocalCommands
+from edgeagent.flows.operator import HubOperator
+from edgeagent.flows.settling import Settling
+from edgeagent.flows.trust import Trust, TrustSettings
+from edgeagent.flows.uplink import Uplink, UplinkSettings
+from edgeagent.flows.worlds import Worlds
+from tests.flows.building import HUB, Hub, new_hub
+from tests.flows.policies import signed_policy
+from tests.support.clocks import NOON, ManualReadings
+from tests.support.fake_cloud import FakeCloud
+from tests.support.keys import MemoryKey
+
+VENUE = MemoryKey()
+"""The key whose policies count at this hub."""
+
+
+class HandClock(ProvenClock):
+    """The agent's own clock, over clocks that a test moves.
+
+    Attributes:
+        readings: those.
+    """
+
+    def __init__(self) -> None:
+        self.readings = ManualReadings()
+        super().__init__(self.readings, floor=NOON - timedelta(days=1))
+
+    def passes(self, length: timedelta) -> None:
+        """Let time go on."""
+        self.readings.passes(length)
+
+    def is_proven(self) -> None:
+        """Somebody who may has said what the time is."""
+        error = timedelta(milliseconds=20)
+        self.prove(
+            Proof(
+                source=ClockSource.STATEMENT,
+                wall=self.readings.wall(),
+                error=error,
+                at=self.readings.boot(),
+            )
+        )
+
+
+@dataclass(slots=True)
+class OperatorDesk:
+    """A hub and its operator.
+
+    Attributes:
+        hub: the hub.
+        clock: its time.
+        trust: what it believes.
+        cloud: where its events go.
+        uplink: how; it does not run.
+        health: looks at everything.
+        operator: what is asked.
+    """
+
+    hub: Hub
+    clock: HandClock
+    trust: Trust
+    cloud: FakeCloud
+    uplink: Uplink
+    health: Health
+    operator: HubOperator
+
+    async def check(self, name: str) -> Check:
+        """One of the checks of a health report."""
+        return await check_of(self.health, name)
+
+    @asynccontextmanager
+    async def uploads(self) -> AsyncIterator[None]:
+        """Let the uplink run."""
+        task = asyncio.create_task(self.uplink.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+async def check_of(health: Health, name: str) -> Check:
+    """One of the checks of a health report."""
+    [found] = [check for check in (await health.report()).checks if check.name == name]
+    return found
+
+
+@asynccontextmanager
+async def operated_hub(folder: Path, *devices: str, with_cloud: bool = True) -> AsyncIterator[OperatorDesk]:
+    """A hub that is well.
+
+    Args:
+        folder: for its database.
+        devices: things that are admitted and online.
+        with_cloud: whether one is configured.
+    """
+    clock = HandClock()
+    async with new_hub(folder, *devices, clock=clock) as hub:
+        clock.is_proven()
+        around, store = hub.around, hub.store
+        trust = Trust(store, clock, None, around, TrustSettings(signer=VENUE.public))
+        await trust.load(signed_policy(VENUE, 3))
+        cloud = FakeCloud(HUB, clock)
+        hour = timedelta(hours=1)
+        settings = UplinkSettings(linger=timedelta(0), backoff=BackoffRule(first=hour, longest=hour))
+        uplink = Uplink(store, cloud, around, settings)
+        health = Health(
+            store=store,
+            bus=hub.bus,
+            devices=hub.devices,
+            ingest=hub.ingest,
+            uplink=uplink if with_cloud else None,
+            trust=trust,
+            around=around,
+            state_dir=folder,
+            started=clock.boot(),
+        )
+        key = MemoryKey()
+        worlds = Worlds(hub.devices, trust, around, key.public)
+        lanes = {tier: Bell() for tier in Tier}
+        admission = Admission(store, worlds, Settling(hub.devices, around), lanes)
+        operator = HubOperator(health, clock, LocalCommands(store, admission, key, around))
+        yield OperatorDesk(hub, clock, trust, cloud, uplink, health, operator)

@@ -1,0 +1,47 @@
+"""Who signs what in a venue; every key is made anew for it."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from edgeagent.clock import ProvenClock, SystemTime
+from edgeagent.contracts.actions import ActionName
+from edgeagent.contracts.policy import ActionRule, Policy, Role, RoleKind, Tier
+from edgeagent.ids import HubId
+from edgeagent.issuer.keys import PrivateKey
+from edgeagent.issuer.policies import sign_policy
+
+_RULE: Final = ActionRule(tier=Tier.LOW)
+_VALIDITY: Final = timedelta(days=30)
+
+
+@dataclass(slots=True)
+class Keys:
+    """The keys.
+
+    Attributes:
+        root: signs the policy.
+        desk: signs commands.
+        time: signs the time.
+    """
+
+    root: PrivateKey = field(default_factory=PrivateKey.new)
+    desk: PrivateKey = field(default_factory=PrivateKey.new)
+    time: PrivateKey = field(default_factory=PrivateKey.new)
+
+    def policy(self, hub: HubId) -> bytes:
+        """A signed policy: the desk, and people at the hub, may do everything."""
+        now = ProvenClock(SystemTime()).wall().best
+        policy = Policy(
+            version=1,
+            issued_at=now,
+            expires_at=now + _VALIDITY,
+            keys={"desk": self.desk.public.hex(), "clock": self.time.public.hex()},
+            roles={
+                "operators": Role(kind=RoleKind.COMMAND, keys=frozenset({"desk"}), actions="*", devices="*"),
+                "clock": Role(kind=RoleKind.TIME, keys=frozenset({"clock"})),
+                "here": Role(kind=RoleKind.LOCAL_OPERATOR, hubs=frozenset({hub}), actions="*", devices="*"),
+            },
+            actions=dict.fromkeys(ActionName, _RULE),
+        )
+        return sign_policy(policy, [self.root])

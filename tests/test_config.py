@@ -1,0 +1,279 @@
+"""One TOML file: every mistake at once with its line, defaults for the rest, secrets elsewhere (SPEC H4)."""
+
+import stat
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from edgeagent.config import Config, all_keys, load, read_secret, secret_path
+from edgeagent.errors import ConfigurationError
+
+pytestmark = pytest.mark.requirement("H4")
+
+SIGNER = "ab" * 32
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "config.toml"
+
+
+def written(path: Path, text: str) -> Config:
+    """What a file with this text comes to."""
+    path.write_text(text, "utf-8")
+    return load(path)
+
+
+def mistakes(path: Path, text: str) -> list[str]:
+    """What is wrong with a file of this text, without the file's name."""
+    path.write_text(text, "utf-8")
+    with pytest.raises(ConfigurationError) as caught:
+        load(path)
+    return [line.removeprefix(f"{path}:") for line in str(caught.value).splitlines()]
+
+
+def test_a_hub_needs_a_name_and_nothing_else(path: Path) -> None:
+    config = written(path, '[hub]\nid = "venue-7"\n')
+
+    assert config.hub.id == "venue-7"
+    assert config.broker.host == "127.0.0.1"
+    assert config.cloud is None
+    assert config.policy is None
+    assert config.ingest.commit_linger == timedelta(milliseconds=100)
+    assert config.database == Path("/var/lib/edgeagent/hub.db")
+    assert config.admin_socket == Path("/run/edgeagent/admin.sock")
+
+
+def test_every_key_can_be_set(path: Path) -> None:
+    config = written(
+        path,
+        f"""
+[hub]
+id = "venue-7"
+state_dir = "/srv/state"
+run_dir = "/srv/run"
+[broker]
+host = "broker.lan"
+port = 8883
+username = "agent"
+password_file = "broker-password"
+keepalive = "15s"
+session_expiry = "2d"
+[broker.tls]
+ca_file = "ca.pem"
+[cloud]
+url = "https://queue.example.org/"
+token_file = "token"
+proxy = "http://proxy.lan:3128"
+[policy]
+file = "policy.json"
+signer = "{SIGNER}"
+[ingest]
+commit_linger = "20ms"
+[uplink]
+linger = "5s"
+most_events = 100
+longest_backoff = "5m"
+[web]
+listen = "[::1]:9000"
+[profiles]
+directory = "profiles"
+[log]
+level = "debug"
+""",
+    )
+
+    assert config.cloud is not None
+    assert config.cloud.url == "https://queue.example.org"
+    assert config.broker.tls is not None
+    assert config.uplink.longest_backoff == timedelta(minutes=5)
+
+
+def test_all_mistakes_are_told_at_once_each_with_its_line(path: Path) -> None:
+    found = mistakes(
+        path,
+        """[hub]
+id = "venue 7"
+state_dir = 5
+
+[broker]
+port = 70000
+keepalive = "soon"
+hots = "10.0.0.1"
+
+[cloud]
+url = "queue.example.org"
+[uplink]
+most_events = 0
+[web]
+listen = "0.0.0.0:80"
+[log]
+level = "loud"
+[colour]
+""",
+    )
+
+    places = {line.split(": ")[0] + " " + line.split(": ")[1] for line in found}
+    assert places == {
+        "2 hub.id",
+        "3 hub.state_dir",
+        "6 broker.port",
+        "7 broker.keepalive",
+        "8 broker.hots",
+        "10 cloud.token_file",
+        "11 cloud.url",
+        "13 uplink.most_events",
+        "15 web.listen",
+        "17 log.level",
+        "18 colour",
+    }
+    assert "8: broker.hots: there is no such key" in found
+    assert "10: cloud.token_file: is missing" in found
+    assert any("like 500ms, 30s, 5m" in line for line in found)
+    assert any("like https://queue.example.org" in line for line in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        pytest.param('hub.id = "venue-7"\nbroker.port = 0\n', "2: broker.port", id="dotted keys"),
+        pytest.param(
+            'hub = { id = "venue-7" }\nbroker = { port = 0 }\n', "2: broker.port", id="inline tables"
+        ),
+        pytest.param('[ hub ]\nid = "venue-7"\n[broker . tls]\nca = 1\n', "4: broker.tls.ca", id="spaces"),
+        pytest.param('[hub]\n# id = "x"\n\n', "1: hub.id", id="a key in a comment"),
+        pytest.param("", "1: hub", id="an empty file"),
+    ],
+)
+def test_the_line_is_found_however_the_file_is_written(path: Path, text: str, line: str) -> None:
+    [found] = mistakes(path, text)
+
+    assert found.startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("raw", "word"),
+    [
+        pytest.param(b"[hub\n", "not TOML", id="no TOML"),
+        pytest.param(b'[hub]\nid = "a"\nid = "b"\n', "not TOML", id="one key twice"),
+        pytest.param(b'[hub]\nid = "\xff"\n', "not TOML", id="no UTF-8"),
+        pytest.param(b"x = " + b"[" * 100_000, "not TOML", id="too deep"),
+        pytest.param(b"#" * 300_000, "larger than", id="too large"),
+    ],
+)
+def test_what_is_no_configuration_is_refused_with_its_name(path: Path, raw: bytes, word: str) -> None:
+    path.write_bytes(raw)
+
+    with pytest.raises(ConfigurationError, match=word) as caught:
+        load(path)
+
+    assert str(path) in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="cannot read"):
+        load(path)
+
+
+def test_a_certificate_and_its_key_go_together(path: Path) -> None:
+    [found] = mistakes(path, '[hub]\nid = "venue-7"\n[broker.tls]\ncert_file = "hub.pem"\n')
+
+    assert "cert_file and key_file go together" in found
+
+
+@pytest.mark.requirement("A2")
+def test_a_secret_that_stands_in_the_file_by_mistake_is_not_repeated(path: Path) -> None:
+    found = mistakes(
+        path,
+        '[hub]\nid = "venue-7"\n[broker]\npassword = "hunter2"\n[cloud]\nurl = "https://me:hunter2@queue"\n'
+        'token = "hunter2"\ntoken_file = 7\n',
+    )
+
+    assert len(found) == 4
+    assert "hunter2" not in "\n".join(found)
+
+
+def test_each_key_has_a_default_and_a_sentence() -> None:
+    keys = all_keys()
+
+    assert keys[0][:2] == ("hub.id", "required")
+    assert all(meaning.endswith(".") for _, _, meaning in keys)
+    assert len({name for name, _, _ in keys}) == len(keys)
+
+
+@pytest.mark.requirement("W3", "A2")
+class TestSecrets:
+    """They lie in files that nobody else may read."""
+
+    def test_one_lies_beside_the_configuration(self, path: Path) -> None:
+        secret(path.parent / "token", "hunter2\n")
+
+        assert read_secret(path, Path("token")) == "hunter2"
+
+    def test_one_of_systemds_credentials_goes_before_it(
+        self, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        credentials = tmp_path / "credentials"
+        credentials.mkdir()
+        secret(path.parent / "token", "beside")
+        secret(credentials / "token", "credential")
+        secret(path.parent / "other", "beside")
+        monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(credentials))
+
+        assert read_secret(path, Path("token")) == "credential"
+        assert read_secret(path, Path("other")) == "beside"
+        assert read_secret(path, path.parent / "token") == "beside"
+
+    def test_a_name_that_leads_out_of_a_folder_is_taken_as_it_is_written(self, path: Path) -> None:
+        """Whoever writes the configuration may read what the agent may: there is nothing to protect."""
+        assert secret_path(path, Path("../elsewhere")) == path.parent / "../elsewhere"
+
+    @pytest.mark.parametrize("mode", [0o604, 0o602, 0o601, 0o620, 0o610, 0o644, 0o777])
+    def test_one_that_others_may_use_is_refused(self, path: Path, mode: int) -> None:
+        secret(path.parent / "token", "hunter2", mode)
+
+        with pytest.raises(ConfigurationError, match="chmod 600") as caught:
+            read_secret(path, Path("token"))
+
+        assert "hunter2" not in str(caught.value)
+
+    @pytest.mark.parametrize("mode", [0o600, 0o400, 0o440, 0o640])
+    def test_one_that_the_group_may_read_is_taken(self, path: Path, mode: int) -> None:
+        secret(path.parent / "token", "hunter2", mode)
+
+        assert read_secret(path, Path("token")) == "hunter2"
+
+    @pytest.mark.parametrize(
+        ("content", "word"),
+        [
+            pytest.param(b"", "empty", id="empty"),
+            pytest.param(b" \n\t\n", "empty", id="blank"),
+            pytest.param(b"\xff\xfe", "not text", id="no text"),
+            pytest.param(b"x" * 70_000, "larger than", id="too large"),
+        ],
+    )
+    def test_one_that_is_none_is_refused(self, path: Path, content: bytes, word: str) -> None:
+        file = path.parent / "token"
+        file.write_bytes(content)
+        file.chmod(0o600)
+
+        with pytest.raises(ConfigurationError, match=word):
+            read_secret(path, Path("token"))
+
+    def test_one_that_is_missing_is_named(self, path: Path) -> None:
+        with pytest.raises(ConfigurationError, match="token"):
+            read_secret(path, Path("token"))
+
+    def test_a_folder_is_no_secret(self, path: Path) -> None:
+        (path.parent / "token").mkdir()
+
+        with pytest.raises(ConfigurationError, match="cannot read"):
+            read_secret(path, Path("token"))
+
+
+def secret(path: Path, text: str, mode: int = 0o600) -> None:
+    """Write a file that only its owner may read."""
+    path.write_text(text, "utf-8")
+    path.chmod(mode)
+    assert stat.S_IMODE(path.stat().st_mode) == mode
