@@ -32,9 +32,8 @@ class JsonFormatter(logging.Formatter):
         fields.update({name: value for name, value in vars(record).items() if name not in _STANDARD})
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
-        # ASCII only: bidirectional overrides and their like leave as escapes. Of what is left, JSON lets
-        # one control character stand.
-        return json.dumps(fields, ensure_ascii=True, default=str).replace("\x7f", "\\u007f")
+        # ASCII only: bidirectional overrides and their like leave as escapes.
+        return json.dumps(fields, ensure_ascii=True, default=str)
 
 
 def set_up(level: str) -> None:

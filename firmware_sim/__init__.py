@@ -19,6 +19,7 @@ From the ground up:
     fleet, burst     many of them; load
     control          what may be asked of a running fleet, line by line
     command_line     ``python -m firmware_sim --help``
+    venue            ``./run``: chapters and a verdict; speaks only by processes, CLI, MQTT, HTTP
 
 In a test, on the event loop:
 

@@ -10,9 +10,9 @@ class Session(StrEnum):
     """One of the agent's two connections to the broker, each a persistent session."""
 
     CONTROL = "control"
-    """What can confirm a command or tells availability; never paused; publishes commands."""
+    """What can confirm a command or tells availability; publishes commands."""
     TELEMETRY = "telemetry"
-    """Everything else; paused while the store cannot follow."""
+    """Everything else."""
 
 
 class RetainHandling(IntEnum):

@@ -108,7 +108,7 @@ class Admission:
         Raises:
             StorageError: nothing of it is.
         """
-        keys = self._worlds.keys()
+        keys, wall = self._worlds.keys(), self._around.clock.wall()
         unverified: Counter[tuple[Reason, str]] = Counter()
         works: list[Admitted | Callable[[Transaction], Admitted]] = []
         for arrival in arrivals:
@@ -132,6 +132,8 @@ class Admission:
         self._around.outbox.stored({Stream.RECORD}, len(admitted))
         for each in admitted:
             self._tell(each)
+        if any(isinstance(each.verdict, Hold) for each in admitted):
+            self._worlds.trust.tell_again(wall)
         return admitted
 
     def longest_validity(self, action: ActionName) -> timedelta | None:

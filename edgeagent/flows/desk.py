@@ -207,6 +207,7 @@ class Desk:
         self._let_go(claim.token)
         # Its time may be over before it is due; and what it waits for may have come while this was written.
         self._settling.bell.ring()
+        self._worlds.trust.tell_again(claim.world.wall)
 
     async def correct(self, claim: Claim, confirmed: Confirmed) -> None:
         """Note that a command whose outcome was unknown has worked after all.

@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from secrets import token_hex
 from typing import Final
 
-from edgeagent.clock import ClockSource, Proof, ProvenClock
+from edgeagent.clock import ClockSource, Proof, ProvenClock, Wall
 from edgeagent.contracts.door import decode
 from edgeagent.contracts.policy import POLICY_BYTES, POLICY_TYPE, Policy, RoleKind, id_of_key
 from edgeagent.contracts.timestatement import TIME_BYTES, TIME_TYPE, TimeStatement
@@ -91,6 +91,19 @@ class Trust:
     def when_proven(self, tell: Callable[[], None]) -> None:
         """Have ``tell`` called whenever the time or the policy has become surer."""
         self._proven.append(tell)
+
+    def tell_again(self, judged_by: Wall) -> None:
+        """Tell everybody again if the time has become surer than it was at a judgement.
+
+        What was put off by that judgement was not there yet when it was told.
+        """
+        error = self._clock.wall().error
+        if error is not None and (judged_by.error is None or error < judged_by.error):
+            self._tell()
+
+    def _tell(self) -> None:
+        for tell in self._proven:
+            tell()
 
     async def load(self, offered: bytes | None) -> None:
         """Put the stored policy in force, and then the offered one if it is newer.
@@ -196,8 +209,7 @@ class Trust:
         self._began[source] = wall.earliest - self._clock.boot()
         if self._is_past(wall.earliest):
             self._clock.raise_floor(wall.earliest)
-        for tell in self._proven:
-            tell()
+        self._tell()
 
     async def _put_on_record(self) -> None:
         """Store that the time is known, once, and the floor, not too often."""
@@ -258,8 +270,7 @@ class Trust:
     def _put_in_force(self, policy: Policy) -> None:
         self.policy = policy
         self.policy_problem = ""
-        for tell in self._proven:
-            tell()
+        self._tell()
 
     def _verified_policy(self, envelope: bytes) -> tuple[Policy, Verified]:
         signer = self._settings.signer

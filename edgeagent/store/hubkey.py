@@ -33,7 +33,7 @@ def hub_key(path: Path) -> HubKey:
     """Load the hub's key, or make it.
 
     Raises:
-        ConfigurationError: the file is not a key, or others may read it.
+        ConfigurationError: the file is not a key, others may read it, or it can be neither read nor made.
     """
     try:
         seed = path.read_bytes()
@@ -55,11 +55,16 @@ def _make(path: Path) -> bytes:
     """Write a new key so that a power cut leaves it whole or absent."""
     seed = os.urandom(_SEED_BYTES)
     half = path.with_suffix(".new")
-    handle = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(seed)
-        file.flush()
-        os.fsync(file.fileno())
-    half.replace(path)
-    sync_folder(path.parent)
+    try:
+        # One that an earlier cut has left would keep whatever rights it has.
+        half.unlink(missing_ok=True)
+        handle = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(seed)
+            file.flush()
+            os.fsync(file.fileno())
+        half.replace(path)
+        sync_folder(path.parent)
+    except OSError as why:
+        raise ConfigurationError(f"cannot make the hub's key {path}: {why.strerror}") from why
     return seed

@@ -153,12 +153,16 @@ class Children:
 
     Args:
         logs: the folder of what they say.
+
+    Attributes:
+        closing: whether they are being ended; it must not be cancelled then.
     """
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
         self._living: set[Child] = set()
         self._runs = 0
+        self.closing = False
 
     async def start(self, name: str, command: Sequence[str], *, talks: bool = False) -> Child:
         """Start a process.
@@ -208,6 +212,7 @@ class Children:
 
     async def close(self) -> None:
         """End whatever still runs."""
+        self.closing = True
         await asyncio.gather(*(child.stop() for child in self._living))
         self._living.clear()
 

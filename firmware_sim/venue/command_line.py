@@ -8,6 +8,7 @@ breaks; 2 the arguments are wrong, or there is no broker; 129, 130 or 143 a sign
 
 import argparse
 import asyncio
+import io
 import os
 import shutil
 import signal
@@ -35,6 +36,8 @@ _BY_SIGNAL: Final = 128
 def main(arguments: Sequence[str] | None = None) -> int:
     """Put a venue up and play; see the module's docstring."""
     asked = _parser().parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # not every terminal has all our signs
     try:
         chapters = _chosen(asked.chapter)
         make = choose(asked.broker)
@@ -112,12 +115,12 @@ class _Run:
             raise VenueError(f"an answer cannot be read: {why}") from why
 
     def _end(self, number: int, task: asyncio.Task[int]) -> None:
-        """Take a signal: the first one ends the venue in order, a second one at once."""
-        if self._signal is None:
+        """Take a signal: the first one ends the venue in order; one that comes meanwhile, at once."""
+        if self._children is not None and self._children.closing:
+            self._children.kill_all()
+        elif self._signal is None:
             self._signal = number
             task.cancel()
-        elif self._children is not None:
-            self._children.kill_all()
 
 
 @contextmanager
@@ -127,23 +130,30 @@ def _folder(keep: Path | None) -> Iterator[Path]:
     Raises:
         InputError: it cannot be used.
     """
-    if keep is None:
-        folder = Path(tempfile.mkdtemp(prefix="edgeagent-venue-"))
-    else:
-        folder = keep.absolute()
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if any(folder.iterdir()):
-                raise InputError(f"--keep: {folder} is not empty")
-        except OSError as why:
-            raise InputError(f"--keep: {folder}: {why.strerror}") from why
+    folder = Path(tempfile.mkdtemp(prefix="edgeagent-venue-")) if keep is None else keep.absolute()
     try:
-        if not socket_fits(folder):
-            raise InputError(f"{folder}: too long a path for a socket; set TMPDIR or --keep to a shorter one")
+        _prepare(folder)
         yield folder
     finally:
         if keep is None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prepare(folder: Path) -> None:
+    """Make a folder, or see that it is empty.
+
+    Raises:
+        InputError: it cannot be used.
+    """
+    if not socket_fits(folder):
+        raise InputError(f"{folder}: too long a path for a socket; set TMPDIR or --keep to a shorter one")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        is_empty = not any(folder.iterdir())
+    except OSError as why:
+        raise InputError(f"{folder}: {why.strerror}") from why
+    if not is_empty:
+        raise InputError(f"--keep: {folder} is not empty")
 
 
 def _chosen(words: Sequence[str]) -> list[int]:
@@ -155,7 +165,8 @@ def _chosen(words: Sequence[str]) -> list[int]:
     for word in words:
         if not word.isdecimal() or not 1 <= int(word) <= len(BOOK):
             raise InputError(f"there is no chapter {word!r:.20}; they are 1 to {len(BOOK)}")
-    return [int(word) for word in words] or list(range(1, len(BOOK) + 1))
+    # Each once: a chapter counts what its appliances have done in all.
+    return list(dict.fromkeys(map(int, words))) or list(range(1, len(BOOK) + 1))
 
 
 def _leaves(why: BaseException) -> list[BaseException]:

@@ -1,11 +1,15 @@
 """Playing chapters in a venue, and the verdict over all of them."""
 
 from collections.abc import Sequence
+from operator import itemgetter
+from typing import Final
 
 from firmware_sim.venue.by_hand import lines
 from firmware_sim.venue.chapters.book import BOOK
 from firmware_sim.venue.stage import Venue
 from firmware_sim.venue.verdict import Statement, each_ended_once, nothing_else_done, verdict, whole
+
+_MINUTE: Final = 60.0
 
 
 async def play(venue: Venue, numbers: Sequence[int]) -> list[Statement]:
@@ -22,7 +26,8 @@ async def play(venue: Venue, numbers: Sequence[int]) -> list[Statement]:
         chapter = BOOK[number - 1]
         venue.teller.title(f"{number}  {chapter.title}")
         venue.say(chapter.shows)
-        statements = await chapter.play(venue)
+        with venue.timed(f"chapter {number}"):
+            statements = await chapter.play(venue)
         await venue.look()
         venue.teller.settle()
         for statement in statements:
@@ -53,12 +58,21 @@ async def judge(venue: Venue, said: Sequence[Statement]) -> bool:
     if open_:
         counted += f", {len(open_)} could not be judged"
     good = verdict(statements)
-    venue.teller.close(f"   {counted}.", good=good)
+    venue.teller.close(f"   {counted}, after {sum(venue.took.values()):.0f} s.", good=good)
+    _tell_slowness(venue)
     if not good:
         venue.teller.say("False:")
         for statement in false:
             venue.teller.statement(statement)
     return good
+
+
+def _tell_slowness(venue: Venue) -> None:
+    """Say where the time went, if it was more than a minute."""
+    if sum(venue.took.values()) > _MINUTE:
+        parts = sorted(venue.took.items(), key=itemgetter(1), reverse=True)
+        listed = ", ".join(f"{part} {seconds:.0f} s" for part, seconds in parts)
+        venue.say(f"That is slow; the time went into {listed}.")
 
 
 async def stay(venue: Venue) -> None:

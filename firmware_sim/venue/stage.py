@@ -6,8 +6,8 @@
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +35,7 @@ class Venue:
     Attributes:
         evidence: what the witnesses saw, as of the last look.
         asked: what was asked of hub and appliances so far.
+        took: how long each part has taken, in seconds.
     """
 
     def __init__(self, folder: Path, children: Children, teller: Teller) -> None:
@@ -47,6 +48,7 @@ class Venue:
         self.appliances = Appliances(folder, children)
         self.evidence = Evidence(heard=self.listener.heard)
         self.asked = Asked()
+        self.took: dict[str, float] = {}
         self._broker: Broker | None = None
         self._children = children
         self._next_number = FIRST_NUMBER
@@ -110,6 +112,14 @@ class Venue:
                 self.say(f"Waited {within:g} s in vain for {what}.")
                 return False
             await asyncio.sleep(_LOOK)
+
+    @contextmanager
+    def timed(self, part: str) -> Iterator[None]:
+        """Note how long a part takes."""
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        yield
+        self.took[part] = clock() - begun
 
     async def watch(self, work: Coroutine[None, None, None]) -> None:
         """Let something be done, and show how the counts move meanwhile."""
@@ -211,5 +221,6 @@ async def put_up(make: Make, folder: Path, children: Children, teller: Teller) -
         stack.push_async_callback(venue.cloud.close)
         # Before the line closes: whoever has gone holds no request open.
         stack.push_async_callback(children.close)
-        await venue.build(make, stack)
+        with venue.timed("putting it up"):
+            await venue.build(make, stack)
         yield venue

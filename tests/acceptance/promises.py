@@ -129,14 +129,16 @@ async def overtakings(recording: Recording, folder: Path) -> list[str]:
     Returns:
         What was told too early, with its place.
     """
-    disk, facts, problems = Disk(recording), Facts(), []
-    for fact in told(recording):
-        facts.learn(fact)
-        image = folder / str(fact.at)
-        if not image.exists():
-            write(disk.image(fact.at, Survival.SYNCED, Random(0)), image)  # noqa: S311 - no chance in it
-        problems += [f"{fact.at}: {what}" for what in complaints(await look(image), facts)]
-    return problems
+    places = sorted({fact.at for fact in told(recording)})
+    return [what for place in places for what in await overtaking(recording, place, folder)]
+
+
+async def overtaking(recording: Recording, place: int, folder: Path) -> list[str]:
+    """Look at what was told at one place of a recording. Returns as ``overtakings``."""
+    image = folder / str(place)
+    write(Disk(recording).image(place, Survival.SYNCED, Random(0)), image)  # noqa: S311 - no chance in it
+    found, facts = await look(image), facts_by(recording, place + 1)
+    return [f"{place}: {what}" for what in complaints(found, facts)]
 
 
 async def shortfalls(

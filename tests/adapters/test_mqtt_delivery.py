@@ -60,6 +60,7 @@ async def test_what_the_agent_had_not_acknowledged_when_it_died_comes_to_its_suc
         await asyncio.to_thread(device.says, "tele/1/data", b"only received")
         stored, received = await ear.hears(b"stored", b"only received")
         first.acknowledge([stored])
+    await asyncio.to_thread(broker.wait_for_log, "Client edgeagent-hub-1-telemetry disconnected")
     await asyncio.to_thread(device.says, "tele/1/data", b"sent while it was gone")
 
     await second.subscribe(WANTED)

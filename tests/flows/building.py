@@ -221,10 +221,13 @@ class Hub:
         """End the process at once: what is not committed or acknowledged is not."""
         parts, self._parts = self._running, None
         parts.task.cancel()
-        with suppress(asyncio.CancelledError, KilledError):
-            await parts.task
-        await parts.store.close()
-        self.bus.loses_client()
+        try:
+            with suppress(asyncio.CancelledError, KilledError):
+                await parts.task
+        finally:
+            # Also after a flow that failed: its thread would keep the tests from ending.
+            await parts.store.close()
+            self.bus.loses_client()
 
     def dies_at(self, point: CrashPoint) -> None:
         """Have the process end when it next passes ``point``."""

@@ -24,7 +24,6 @@ from tests.flows.commanding import (
     POWER,
     REBOOT,
     SECOND,
-    TOGGLE,
     TV,
     VOLUME,
     Hub,
@@ -231,7 +230,7 @@ async def test_an_end_wakes_the_uplink(hub: Hub, tv: Television) -> None:
 
 @pytest.mark.requirement("O1")
 async def test_ends_are_counted_by_outcome(hub: Hub, tv: Television) -> None:
-    await hub.admits(hub.command(POWER), hub.command(TOGGLE))
+    await hub.admits(hub.command(POWER), hub.command(REBOOT))
     await hub.works_all()
 
     counted = hub.now.around.metrics.registry.get_sample_value(

@@ -1,81 +1,18 @@
 """From the outbox to the cloud: nothing leaves before the far side has proven that it holds it."""
 
-import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from typing_extensions import override
 
 from edgeagent.contracts.event import EventType, Stream
-from edgeagent.core.retry import BackoffRule
-from edgeagent.flows.uplink import Uplink, UplinkSettings
-from edgeagent.ports import Acknowledged, Batch, CrashPoint, Trouble
-from edgeagent.store.outbox import NewEvent
-from tests.flows.building import EPOCH, HUB, Hub, KilledError, event, new_hub
-from tests.support.fake_cloud import FakeCloud
+from edgeagent.ports import Acknowledged, CrashPoint, Trouble
+from tests.flows.building import EPOCH, HUB, event, new_hub
+from tests.flows.uploading import HOUR, PROMPT, WatchedCloud, events, is_empty, sizes, uplink_of, waiting
 from tests.support.stores import full_disk
 from tests.support.waiting import eventually
-
-HOUR = timedelta(hours=1)
-PROMPT = UplinkSettings(linger=timedelta(0), backoff=BackoffRule(first=HOUR, longest=8 * HOUR))
-"""Sends at once, and waits for hours after a failure: real time plays no part."""
-
-
-class WatchedCloud(FakeCloud):
-    """A cloud that keeps in mind what was brought, in order, and may be told to answer nonsense.
-
-    Attributes:
-        brought: every batch that was tried, whether it arrived or not.
-        nonsense: what it answers in place of the truth.
-    """
-
-    def __init__(self, hub: Hub) -> None:
-        super().__init__(HUB, hub.clock)
-        self.brought: list[Batch] = []
-        self.nonsense: Acknowledged | None = None
-
-    @override
-    async def upload(self, batch: Batch) -> Acknowledged:
-        """Note the batch, then do as a cloud does."""
-        self.brought.append(batch)
-        answer = await super().upload(batch)
-        return answer if self.nonsense is None else self.nonsense
-
-
-@asynccontextmanager
-async def uplink_of(
-    hub: Hub, cloud: FakeCloud, settings: UplinkSettings = PROMPT, *, chance: float = 0.5
-) -> AsyncIterator[Uplink]:
-    """The running uplink of a hub."""
-    uplink = Uplink(hub.store, cloud, replace(hub.around, chance=lambda: chance), settings)
-    task = asyncio.create_task(uplink.run())
-    try:
-        yield uplink
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError, KilledError):
-            await task
-
-
-def waiting(hub: Hub) -> list[tuple[object, ...]]:
-    """Stream and number of the events that the outbox holds."""
-    return hub.rows("SELECT stream, number FROM outbox ORDER BY stream, number")
-
-
-def events(hub: Hub, stream: Stream, count: int, *, size: int = 0) -> list[NewEvent]:
-    """So many events of a stream."""
-    return [event(hub.around, stream, size=size) for _ in range(count)]
-
-
-async def is_empty(hub: Hub) -> None:
-    """Wait until nothing waits for the cloud."""
-    await eventually(lambda: not waiting(hub))
 
 
 @pytest.mark.requirement("U1")
@@ -317,144 +254,3 @@ class TestOnlyWhatIsProvenLeaves:
                 await is_empty(hub)
 
             assert cloud.numbers(Stream.STATE) == [1, 2]
-
-
-@pytest.mark.requirement("U5")
-class TestPoison:
-    """One event that is never taken does not hold up the others."""
-
-    async def test_a_refused_event_is_set_aside_with_its_reason(self, tmp_path: Path) -> None:
-        async with new_hub(tmp_path) as hub:
-            cloud = WatchedCloud(hub)
-            cloud.refuses(Stream.STATE, 2, "malformed: no such type")
-            async with uplink_of(hub, cloud):
-                await hub.stores(*events(hub, Stream.STATE, 3))
-                await is_empty(hub)
-
-            assert cloud.numbers(Stream.STATE) == [1, 3]
-            assert hub.rows("SELECT stream, number, type, reason FROM outbox_refused") == [
-                ("state", 2, "edgeagent.reading.state", "malformed: no such type")
-            ]
-
-    async def test_a_batch_that_is_too_large_as_a_whole_is_halved(self, tmp_path: Path) -> None:
-        async with new_hub(tmp_path) as hub:
-            cloud = WatchedCloud(hub)
-            cloud.takes_at_most(3)
-            async with uplink_of(hub, cloud):
-                await hub.stores(*events(hub, Stream.STATE, 20))
-                await is_empty(hub)
-
-            assert cloud.numbers(Stream.STATE) == list(range(1, 21))
-            assert hub.rows("SELECT 1 FROM outbox_refused") == []
-
-    async def test_one_that_is_too_large_alone_is_set_aside(self, tmp_path: Path) -> None:
-        async with new_hub(tmp_path) as hub:
-            cloud = WatchedCloud(hub)
-            cloud.takes_at_most(0)
-            async with uplink_of(hub, cloud):
-                await hub.stores(event(hub.around))
-                await is_empty(hub)
-
-            assert hub.rows("SELECT number, reason FROM outbox_refused") == [
-                (1, "too_large: too many events")
-            ]
-
-
-@pytest.mark.requirement("E4", "U4")
-class TestAfterAFailure:
-    """Bounded, jittered, and patient where it is asked to be."""
-
-    @pytest.mark.parametrize("chance", [0.25, 0.5, 0.999])
-    async def test_it_waits_twice_as_long_each_time_up_to_a_bound(
-        self, tmp_path: Path, chance: float
-    ) -> None:
-        async with new_hub(tmp_path) as hub:
-            cloud = WatchedCloud(hub)
-            cloud.goes_down()
-            await hub.stores(event(hub.around))
-            async with uplink_of(hub, cloud, chance=chance) as uplink:
-                await tried(cloud, 1)
-                since = uplink.state.failing_since
-                for tries, hours in enumerate([1, 2, 4, 8, 8], start=1):
-                    wait = hours * HOUR * chance
-                    await hub.passes(wait - HOUR / 60)
-                    await hub.breathes()
-                    assert len(cloud.brought) == tries
-
-                    await hub.passes(HOUR / 60)
-                    await tried(cloud, tries + 1)
-                    assert uplink.state.failing_since == since
-
-    async def test_chance_may_have_it_come_at_once(self, tmp_path: Path) -> None:
-        """Full jitter: hubs that lost the cloud together do not come back together."""
-        async with new_hub(tmp_path) as hub:
-            cloud = WatchedCloud(hub)
-            cloud.goes_down()
-            await hub.stores(event(hub.around))
-            async with uplink_of(hub, cloud, chance=0.0):
-                await tried(cloud, 3)
-
-    @pytest.mark.parametrize(
-        ("asked", "waited"), [(HOUR / 2, HOUR / 2), (24 * HOUR, HOUR)], ids=["as asked", "at most"]
-    )
-    async def test_it_comes_back_when_it_was_asked_to(
-        self, tmp_path: Path, asked: timedelta, waited: timedelta
-    ) -> None:
-        async with new_hub(tmp_path) as hub:
-            cloud = WatchedCloud(hub)
-            cloud.goes_down(Trouble.BUSY, retry_after=asked)
-            await hub.stores(event(hub.around))
-            async with uplink_of(hub, cloud, chance=0.0):
-                await tried(cloud, 1)
-                await hub.passes(waited - HOUR / 60)
-                await hub.breathes()
-                assert len(cloud.brought) == 1
-
-                await hub.passes(HOUR / 60)
-                await tried(cloud, 2)
-
-    async def test_a_link_that_fails_again_at_once_goes_on_where_it_was(self, tmp_path: Path) -> None:
-        """Kicked out after each success: the backoff is forgotten after stable time only."""
-        async with new_hub(tmp_path) as hub:
-            cloud = WatchedCloud(hub)
-            async with uplink_of(hub, cloud, chance=0.5) as uplink:
-                for hours in (1, 2, 4):
-                    cloud.goes_down()
-                    await hub.stores(event(hub.around))
-                    await eventually(lambda: uplink.state.trouble)
-                    cloud.comes_back()
-                    tries = len(cloud.brought)
-                    await hub.passes(hours * HOUR / 2 - HOUR / 60)
-                    await hub.breathes()
-                    assert len(cloud.brought) == tries
-
-                    await hub.passes(HOUR / 60)
-                    await is_empty(hub)
-                    await eventually(lambda: not uplink.state.trouble)
-
-    async def test_its_state_tells_since_when_it_fails_and_when_it_last_worked(self, tmp_path: Path) -> None:
-        async with new_hub(tmp_path) as hub:
-            cloud = WatchedCloud(hub)
-            async with uplink_of(hub, cloud) as uplink:
-                await hub.stores(event(hub.around))
-                await eventually(lambda: uplink.state.last_success is not None)
-                worked = hub.clock.boot()
-                await hub.passes(HOUR)
-                cloud.goes_down(Trouble.TLS)
-                await hub.stores(event(hub.around))
-                await eventually(lambda: uplink.state.trouble)
-
-                assert uplink.state.last_success == worked
-                assert uplink.state.failing_since == worked + HOUR
-                assert uplink.state.trouble is Trouble.TLS
-                assert hub.counted("edgeagent_uploads_total", {"result": "failed"}) == 1
-
-
-async def tried(cloud: WatchedCloud, times: int) -> None:
-    """Wait until the cloud was asked so often."""
-    await eventually(lambda: len(cloud.brought) >= times)
-
-
-def sizes(cloud: WatchedCloud, stream: Stream) -> Sequence[int]:
-    """How many events each batch of a stream held."""
-    return [len(batch.events) for batch in cloud.brought if batch.stream is stream]

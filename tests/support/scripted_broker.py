@@ -49,8 +49,15 @@ class Packet:
 
     @property
     def packet_id(self) -> int:
-        """Of a PUBACK, SUBSCRIBE or UNSUBSCRIBE, where it stands first."""
-        return int.from_bytes(self.body[:2])
+        """Where it has one: after the topic in a PUBLISH, first in the others."""
+        at = 2 + int.from_bytes(self.body[:2]) if self.kind == PUBLISH else 0
+        return int.from_bytes(self.body[at : at + 2])
+
+    @property
+    def payload(self) -> bytes:
+        """Of a PUBLISH with QoS 1, after its properties of less than 128 bytes."""
+        at = 2 + int.from_bytes(self.body[:2]) + 2
+        return self.body[at + 1 + self.body[at] :]
 
 
 def packet(kind: int, body: bytes, *, flags: int = 0) -> bytes:
@@ -129,6 +136,19 @@ class Peer:
         self._reader = reader
         self._writer = writer
         self.seen: list[Packet] = []
+
+    @property
+    def client_id(self) -> str:
+        """Who has connected, as far as that has been read."""
+        if not self.seen:
+            return ""
+        body = self.seen[0].body
+        at = 10 + 1 + body[10]  # protocol, flags and keepalive; properties of less than 128 bytes
+        return body[at + 2 : at + 2 + int.from_bytes(body[at : at + 2])].decode()
+
+    def seen_of(self, kind: int) -> list[Packet]:
+        """What of a kind has been read, oldest first."""
+        return [packet for packet in self.seen if packet.kind == kind]
 
     async def reads(self) -> Packet:
         """The agent's next packet."""

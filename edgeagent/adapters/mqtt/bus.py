@@ -1,7 +1,7 @@
 """The hub's broker as the flows see it: ``ports.DeviceBus`` over two persistent MQTT 5 sessions.
 
-    control ────> what confirms a command or tells availability; publishes commands; never paused
-    telemetry ──> the rest; paused while the store does not follow
+    control ────> what confirms a command or tells availability; publishes commands
+    telemetry ──> the rest
 
 Under a flood one shared connection delayed acknowledgements by 5 s; a second one keeps them at 7 ms.
 """

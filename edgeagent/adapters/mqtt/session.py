@@ -7,9 +7,10 @@ There is never more than one connection of a session, and never a hot loop: each
 counts as a failure, a kick right after CONNACK too, and failures are forgotten only once a connection
 has stood for a while (SPEC E4, R8).
 
-When the queue is full the telemetry session's reader is paused, for half a keepalive at most; then the
-connection is closed on purpose and opened again when the queue is low. Control is never paused: the
-Receive Maximum bounds it, and a broker that ignores that is cut off.
+When the queue is full its reader is paused, for half a keepalive at most; then the connection is closed
+on purpose and opened again when the queue is low. Of control, too, that delays nothing: whatever is not
+read stands behind a full queue. Its Receive Maximum keeps it from filling, but mosquitto 2.0 sends a
+whole backlog at once when a session is resumed; who was cut off for that would never catch up.
 """
 
 import asyncio
@@ -241,9 +242,9 @@ class BrokerSession:
         arrivals.add(messages)
         if self._standing:
             self._stirred()
-        if self._standing and arrivals.full and self._session is Session.TELEMETRY:
+        if self._standing and arrivals.full:
             self._pause()
-        elif arrivals.overrun or (self._standing and arrivals.full):
+        elif arrivals.overrun:
             why = "overrun: more came than the broker was asked for"
             self._end(LinkError(Trouble.BUSY, why), on_purpose=False)
 

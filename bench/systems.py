@@ -1,0 +1,210 @@
+"""What is measured: the agent, as it is installed, and the reference program beside it.
+
+Both connect to a broker at ``broker_port``, take ``tele/+/data`` at QoS 1 and upload to ``cloud_port``.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from bench.native import Tools
+from bench.processes import Watch
+from edgeagent.cli.asking import AgentDownError
+from tests.support.agents import ROOT, AgentProcess
+from tests.support.brokers import wait_until
+
+DEVICES: Final = 50
+"""How many devices ``native/load.c`` plays."""
+_HUB: Final = "bench"
+_PROFILE: Final = "flat-json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lingers:
+    """How long readings wait for others, in milliseconds.
+
+    Attributes:
+        commit: for a commit.
+        upload: for an upload.
+    """
+
+    commit: int
+    upload: int
+
+
+BUSY: Final = Lingers(commit=20, upload=0)
+"""For full speed: whatever waits, waits for work and not for time."""
+SHIPPED: Final = Lingers(commit=100, upload=1000)
+"""The agent's defaults."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a system runs.
+
+    Attributes:
+        folder: for its files.
+        tools: the compiled instruments.
+        broker_port: its broker.
+        cloud_port: its cloud.
+        token: by which the cloud knows it.
+        lingers: how long it may wait.
+    """
+
+    folder: Path
+    tools: Tools
+    broker_port: int
+    cloud_port: int
+    token: str
+    lingers: Lingers
+
+    @property
+    def counts(self) -> Path:
+        """The file into which writes and syncs are counted."""
+        return self.folder / "counts"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Has the process's writes and syncs counted."""
+        return {"LD_PRELOAD": str(self.tools.counter), "IOCOUNT_FILE": str(self.counts)}
+
+
+class System(Protocol):
+    """One of the two."""
+
+    def launch(self) -> None:
+        """Start it, and return at once."""
+        ...
+
+    def meet(self) -> None:
+        """Make it know the devices, the first time that it runs."""
+        ...
+
+    def kill(self) -> None:
+        """End it on the spot: SIGKILL."""
+        ...
+
+    def close(self) -> None:
+        """End it and clear up."""
+        ...
+
+    @property
+    def watch(self) -> Watch:
+        """Its process."""
+        ...
+
+
+class AgentUnderTest:
+    """The agent, with the profile that ``docs/profiles.md`` gives as an example."""
+
+    def __init__(self, place: Place) -> None:
+        folder = place.folder
+        (folder / "profiles").mkdir(parents=True, exist_ok=True)
+        (folder / "profiles" / f"{_PROFILE}.toml").write_text(_example_profile(), "utf-8")
+        token = folder / "queue.token"
+        token.touch(mode=0o600)
+        token.write_text(place.token, "ascii")
+        self._counts = place.counts
+        self._process = AgentProcess(
+            folder,
+            f'[broker]\nhost = "127.0.0.1"\nport = {place.broker_port}\n'
+            f'[cloud]\nurl = "http://127.0.0.1:{place.cloud_port}"\ntoken_file = "{token.name}"\n'
+            f'[ingest]\ncommit_linger = "{place.lingers.commit}ms"\n'
+            f'[uplink]\nlinger = "{place.lingers.upload}ms"\nlongest_backoff = "1s"\n'
+            f'[profiles]\ndirectory = "profiles"\n',
+            hub=_HUB,
+        )
+        self._process.environment = place.environment
+
+    def launch(self) -> None:
+        """Start it, and return at once."""
+        self._process.launch()
+
+    def meet(self) -> None:
+        """Admit every device."""
+        wait_until(self._answers, "the agent to answer")
+        self._process.wait_for_broker()
+        for number in range(DEVICES):
+            self._process.admit_by_hand(f"dev-{number:02d}", _PROFILE)
+
+    def kill(self) -> None:
+        """End it on the spot: SIGKILL."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End it and clear up."""
+        self._process.close()
+
+    @property
+    def watch(self) -> Watch:
+        """Its process."""
+        return Watch(self._process.pid, self._counts)
+
+    def _answers(self) -> bool:
+        try:
+            self._process.status()
+        except AgentDownError:
+            return False
+        return True
+
+
+class ReferenceUnderTest:
+    """The reference program."""
+
+    def __init__(self, place: Place) -> None:
+        place.folder.mkdir(parents=True, exist_ok=True)
+        self._place = place
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def launch(self) -> None:
+        """Start it, and return at once."""
+        place = self._place
+        with (place.folder / "reference.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "bench.reference"),
+                    *("--broker", str(place.broker_port), "--cloud", str(place.cloud_port)),
+                    *("--database", str(place.folder / "outbox.db")),
+                    *("--commit-linger", str(place.lingers.commit / 1000)),
+                    *("--upload-linger", str(place.lingers.upload / 1000)),
+                ],
+                cwd=ROOT,
+                env={**os.environ, **place.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def meet(self) -> None:
+        """Know nobody: it takes what comes."""
+
+    def kill(self) -> None:
+        """End it on the spot: SIGKILL."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+
+    def close(self) -> None:
+        """End it and clear up."""
+        self.kill()
+
+    @property
+    def watch(self) -> Watch:
+        """Its process."""
+        if self._process is None:
+            raise RuntimeError("the reference does not run")
+        return Watch(self._process.pid, self._place.counts)
+
+
+def _example_profile() -> str:
+    """The profile that the documentation gives as an example."""
+    found = re.search(r"```toml\n(.*?)```", (ROOT / "docs" / "profiles.md").read_text("utf-8"), re.DOTALL)
+    if found is None:
+        raise RuntimeError("docs/profiles.md has no example")
+    return found[1]
