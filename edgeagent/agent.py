@@ -40,6 +40,7 @@ from edgeagent.core.audit_chain import AuditKind
 from edgeagent.errors import ConfigurationError
 from edgeagent.flows.admission import Admission
 from edgeagent.flows.bells import Bell, OutboxBell
+from edgeagent.flows.brokerwatch import BrokerWatch
 from edgeagent.flows.confirmations import Confirmations
 from edgeagent.flows.desk import Desk
 from edgeagent.flows.devices import Devices
@@ -50,7 +51,6 @@ from edgeagent.flows.ingest import Ingest
 from edgeagent.flows.local import LocalCommands
 from edgeagent.flows.operator import HubOperator
 from edgeagent.flows.probes import Probes
-from edgeagent.flows.retained import RetainedCommands
 from edgeagent.flows.settling import Settling
 from edgeagent.flows.surroundings import Origin, Surroundings
 from edgeagent.flows.trust import Trust
@@ -202,11 +202,12 @@ class Hub:
             uplink = Uplink(store, self.queue, around, settings.uplink_settings(config))
         confirmations = Confirmations(clock)
         ingest = Ingest(store, self.bus, devices, confirmations, around, settings.ingest_settings(config))
+        watch = BrokerWatch(store, self.bus, devices, around)
         flows = {
             "broker": self.bus.run,
             "ingest": ingest.run,
             "trust": trust.run,
-            "retained": RetainedCommands(store, self.bus, devices, around).run,
+            "broker-watch": watch.run,
         }
         probes = Probes(self.bus, devices, around)
         confirmations.when_back(probes.ask_all)
@@ -221,6 +222,7 @@ class Hub:
             ingest=ingest,
             uplink=uplink,
             trust=trust,
+            watch=watch,
             around=around,
             state_dir=config.hub.state_dir,
             started=clock.boot(),

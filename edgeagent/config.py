@@ -77,9 +77,8 @@ class BrokerSection(Contract):
     session_expiry: Duration = Field(
         default=timedelta(days=7), description="How long the broker keeps our sessions while we are away."
     )
-    config_file: FilePath = Field(
-        default=Path("/etc/mosquitto/mosquitto.conf"),
-        description="Read for the broker's limits, if readable.",
+    config_file: FilePath | None = Field(
+        default=None, description="Its configuration, read for its limits; mosquitto's own on port 1883."
     )
 
 

@@ -1,10 +1,9 @@
 """What the flows need of the outside, each named by the need.
 
-An adapter keeps one of these promises towards one outside thing; a test's fake keeps the same, and
-one suite of tests holds both to it. Flows and adapters do not know each other.
+An adapter keeps one of these promises; a test's fake keeps the same, and one suite holds both to it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
@@ -36,7 +35,7 @@ from edgeagent.contracts.reports import (
 from edgeagent.core.gate import World
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
 from edgeagent.errors import TransientError
-from edgeagent.ids import CommandId, DeviceId, Epoch
+from edgeagent.ids import CommandId, DeviceId, Epoch, TopicFilter
 
 
 class Trouble(StrEnum):
@@ -99,27 +98,18 @@ class DeviceBus(Protocol):
         ...
 
     async def receive(self, *, within: timedelta | None) -> list[Inbound | LinkUp | LinkDown]:
-        """What has come since the last call, control first, each session in its order.
+        """What has come since the last call, control first, each session in its order; a few hundred at most.
 
-        Waits for the first, at most ``within`` (None: for ever).
-
-        Returns:
-            At most a few hundred; empty when the time is over.
+        Waits for the first, at most ``within`` (None: for ever); empty when the time is over.
         """
         ...
 
     def acknowledge(self, messages: Sequence[Inbound]) -> None:
-        """Send the PUBACKs of ``messages``, in the order in which they were received.
-
-        One of an earlier life of its connection is left out: the broker will send it again.
-        """
+        """Send the PUBACKs, in receive order; not of an earlier life, whose messages will come again."""
         ...
 
     def hold(self, *, held: bool) -> None:
-        """Close both connections until further notice, since nothing can be stored; or open them again.
-
-        What was received and not acknowledged is forgotten; the broker sends it again.
-        """
+        """Close both connections since nothing can be stored, or open them; the unacknowledged come again."""
         ...
 
     async def publish(self, message: Outgoing) -> PublishResult:
@@ -132,7 +122,19 @@ class DeviceBus(Protocol):
         ...
 
     async def retained(self, filters: Sequence[str]) -> list[Inbound]:
-        """Look what retained messages the broker holds under ``filters``, without subscribing for good."""
+        """What retained messages the broker holds under ``filters``; without subscribing for good."""
+        ...
+
+    def concerns(self) -> Sequence[str] | None:
+        """What the broker's configuration says that could lose messages; None when it cannot be read."""
+        ...
+
+    async def dropped(self) -> int | None:
+        """How many messages the broker has dropped since its start; None when it does not say."""
+        ...
+
+    def refused(self, session: Session) -> Mapping[TopicFilter, int]:
+        """The filters that the broker does not let us have with QoS 1, with its reason codes."""
         ...
 
     def state(self, session: Session) -> LinkState:

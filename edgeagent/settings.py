@@ -10,7 +10,8 @@ from typing import Final
 
 from pydantic import SecretBytes
 
-from edgeagent.adapters.cloud.settings import CloudSettings, Token
+from edgeagent.adapters.cloud.settings import CloudSettings, Token, is_loopback
+from edgeagent.adapters.mqtt.broker_config import DEFAULT_PATH, read_limits
 from edgeagent.adapters.mqtt.settings import MqttSettings, TlsSettings
 from edgeagent.config import Config, read_secret, secret_path
 from edgeagent.contracts.policy import POLICY_BYTES
@@ -24,6 +25,8 @@ from edgeagent.flows.uplink import UplinkSettings
 from edgeagent.profiles.shipped import shipped_profiles
 
 _MOST_PROFILES: Final = 256
+_LARGEST_PUBLISH: Final = 256 * 1024
+_MQTT_PORT: Final = 1883
 
 
 def mqtt_settings(config: Config, path: Path) -> MqttSettings:
@@ -33,6 +36,8 @@ def mqtt_settings(config: Config, path: Path) -> MqttSettings:
         ConfigurationError: a secret cannot be read.
     """
     broker, ingest = config.broker, ingest_settings(config)
+    described = _broker_config(config)
+    limits = None if described is None else read_limits(described)
     password = None if broker.password_file is None else read_secret(path, broker.password_file)
     tls = None
     if broker.tls is not None:
@@ -52,7 +57,17 @@ def mqtt_settings(config: Config, path: Path) -> MqttSettings:
         session_expiry=broker.session_expiry,
         control_window=ingest.control_window,
         telemetry_window=ingest.telemetry_window,
+        largest_publish=min(_LARGEST_PUBLISH, (limits and limits.largest) or _LARGEST_PUBLISH),
+        broker_config=described,
     )
+
+
+def _broker_config(config: Config) -> Path | None:
+    """The file that describes the broker; mosquitto's own only where that is the broker meant."""
+    broker = config.broker
+    if broker.config_file is not None:
+        return broker.config_file
+    return DEFAULT_PATH if broker.port == _MQTT_PORT and is_loopback(broker.host) else None
 
 
 def cloud_settings(config: Config, path: Path) -> CloudSettings | None:

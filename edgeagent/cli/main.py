@@ -34,7 +34,11 @@ def main(words: Sequence[str] | None = None) -> int:
     Returns:
         The exit status; see the module's docstring.
     """
-    arguments = _parser().parse_args(words)
+    typed = list(sys.argv[1:] if words is None else words)
+    if "--json" in typed:
+        # People type it behind the noun as well.
+        typed = ["--json", *(word for word in typed if word != "--json")]
+    arguments = _parser().parse_args(typed)
     handler: Handler = arguments.handler
     try:
         return handler(arguments)

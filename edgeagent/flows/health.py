@@ -1,6 +1,7 @@
 """How the hub stands: each check says what was seen and what to do next (SPEC O5)."""
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ from edgeagent.contracts.event import Stream
 from edgeagent.contracts.mqtt import Session
 from edgeagent.contracts.reports import Check, HealthReport, Level
 from edgeagent.errors import StorageError
+from edgeagent.flows.brokerwatch import BrokerWatch
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.ingest import Ingest
 from edgeagent.flows.surroundings import Surroundings
@@ -48,6 +50,7 @@ class Health:
     ingest: Ingest
     uplink: Uplink | None
     trust: Trust
+    watch: BrokerWatch
     around: Surroundings
     state_dir: Path
     started: timedelta
@@ -61,6 +64,10 @@ class Health:
             self._clock(),
             self._policy(),
             self._disk(),
+            self._broker_limits(),
+            self._broker_drops(),
+            self._retained_commands(),
+            self._refused_topics(),
             self._unsafe_reporters(),
             self._proposals(),
         ]
@@ -79,6 +86,59 @@ class Health:
             level=Level.CRITICAL if lasted > _PATIENCE else Level.WARNING,
             summary=f"not connected for {_lasted(lasted)}, {link.attempts} tries: {link.why or 'connecting'}",
             advice="check that mosquitto runs (systemctl status mosquitto) and [broker] in the configuration",
+        )
+
+    def _broker_limits(self) -> Check:
+        concerns = self.watch.concerns
+        if concerns is None:
+            return Check(
+                name="broker-limits",
+                level=Level.OK,
+                summary="not checkable: the broker's configuration cannot be read",
+                advice="name it as [broker] config_file, and let the agent's user read it",
+            )
+        if not concerns:
+            return Check(name="broker-limits", level=Level.OK, summary="the broker keeps what it promises")
+        return Check(
+            name="broker-limits",
+            level=Level.WARNING,
+            summary="; ".join(concerns),
+            advice="change these lines of mosquitto's configuration and restart it",
+        )
+
+    def _broker_drops(self) -> Check:
+        dropped = self.watch.dropped
+        if not dropped:
+            word = "not checkable: the broker does not say" if dropped is None else "the broker drops nothing"
+            return Check(name="broker-drops", level=Level.OK, summary=word)
+        return Check(
+            name="broker-drops",
+            level=Level.WARNING,
+            summary=f"the broker has dropped {dropped} messages since its start, for all its clients",
+            advice="max_queued_messages 0 in mosquitto's configuration, if they were the agent's",
+        )
+
+    def _retained_commands(self) -> Check:
+        found = self.watch.found
+        if not found:
+            return Check(name="retained", level=Level.OK, summary="no retained command lies at the broker")
+        names = _named(sorted({device.admitted.label for device in found.values()}))
+        return Check(
+            name="retained",
+            level=Level.WARNING,
+            summary=f"retained commands act at each reconnect of: {names}",
+            advice="clear them while the device is off: mosquitto_pub -r -n -t TOPIC; the log has the topics",
+        )
+
+    def _refused_topics(self) -> Check:
+        refused = {topic: code for session in Session for topic, code in self.bus.refused(session).items()}
+        if not refused:
+            return Check(name="topics", level=Level.OK, summary="the broker lets us hear all that we want")
+        return Check(
+            name="topics",
+            level=Level.WARNING,
+            summary=f"the broker refuses or weakens {len(refused)} topics: {_named(sorted(refused))}",
+            advice="let the agent's login read them, with QoS 1",
         )
 
     async def _store_checks(self) -> list[Check]:
@@ -187,11 +247,10 @@ class Health:
         names = [f"{device.admitted.label} ({device.id})" for device in self.devices.all() if device.unsafe]
         if not names:
             return Check(name="qos0", level=Level.OK, summary="no device reports without acknowledgement")
-        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
         return Check(
             name="qos0",
             level=Level.OK,
-            summary=f"report with QoS 0, so that nothing is promised: {', '.join(names[:_MOST_NAMES])}{more}",
+            summary=f"report with QoS 0, so that nothing is promised: {_named(names)}",
             advice="set them to QoS 1 where their firmware can",
         )
 
@@ -205,6 +264,12 @@ class Health:
             summary=f"{count} devices wait for admission",
             advice="edgeagent devices list; edgeagent devices admit ID",
         )
+
+
+def _named(names: Sequence[str]) -> str:
+    """The first few of some names."""
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{', '.join(names[:_MOST_NAMES])}{more}"
 
 
 def _database(trouble: str) -> Check:

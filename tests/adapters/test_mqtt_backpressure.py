@@ -152,7 +152,7 @@ async def overruns_control(peer: Peer) -> None:
 
 
 async def test_a_broker_that_ignores_the_window_of_control_is_read_no_faster_than_it_is_followed() -> None:
-    """mosquitto sends a whole backlog at once when a session is resumed, whatever window we ask for."""
+    """Mosquitto sends a whole backlog at once when a session is resumed, whatever window we ask for."""
     async with ScriptedBroker(overruns_control) as broker:
         bus = make_bus(broker.port, queue_messages=200, control_window=100)
         await bus.subscribe(WANTED)

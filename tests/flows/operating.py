@@ -21,6 +21,7 @@ from edgeagent.contracts.reports import Check
 from edgeagent.core.retry import BackoffRule
 from edgeagent.flows.admission import Admission
 from edgeagent.flows.bells import Bell
+from edgeagent.flows.brokerwatch import BrokerWatch
 from edgeagent.flows.health import Health
 from edgeagent.flows.local import LocalCommands
 from edgeagent.flows.operator import HubOperator
@@ -76,6 +77,7 @@ class OperatorDesk:
         trust: what it believes.
         cloud: where its events go.
         uplink: how; it does not run.
+        watch: looks at the broker, when it is asked to.
         health: looks at everything.
         operator: what is asked.
     """
@@ -85,6 +87,7 @@ class OperatorDesk:
     trust: Trust
     cloud: FakeCloud
     uplink: Uplink
+    watch: BrokerWatch
     health: Health
     operator: HubOperator
 
@@ -129,6 +132,7 @@ async def operated_hub(folder: Path, *devices: str, with_cloud: bool = True) -> 
         hour = timedelta(hours=1)
         settings = UplinkSettings(linger=timedelta(0), backoff=BackoffRule(first=hour, longest=hour))
         uplink = Uplink(store, cloud, around, settings)
+        watch = BrokerWatch(store, hub.bus, hub.devices, around)
         health = Health(
             store=store,
             bus=hub.bus,
@@ -136,6 +140,7 @@ async def operated_hub(folder: Path, *devices: str, with_cloud: bool = True) -> 
             ingest=hub.ingest,
             uplink=uplink if with_cloud else None,
             trust=trust,
+            watch=watch,
             around=around,
             state_dir=folder,
             started=clock.boot(),
@@ -145,4 +150,4 @@ async def operated_hub(folder: Path, *devices: str, with_cloud: bool = True) -> 
         lanes = {tier: Bell() for tier in Tier}
         admission = Admission(store, worlds, Settling(hub.devices, around), lanes)
         operator = HubOperator(health, clock, LocalCommands(store, admission, key, around))
-        yield OperatorDesk(hub, clock, trust, cloud, uplink, health, operator)
+        yield OperatorDesk(hub, clock, trust, cloud, uplink, watch, health, operator)

@@ -9,6 +9,7 @@ import pytest
 from edgeagent.contracts.event import Stream
 from edgeagent.contracts.reports import Check, HealthReport, Level
 from edgeagent.flows.trust import Trust, TrustSettings
+from edgeagent.ids import topic_filter
 from edgeagent.ports import Trouble
 from tests.flows.building import event
 from tests.flows.operating import VENUE, OperatorDesk, check_of, operated_hub
@@ -32,6 +33,7 @@ async def test_a_hub_that_is_well_says_so_in_every_check(tmp_path: Path) -> None
         assert {check.name for check in report.checks} == {
             *("broker-control", "broker-telemetry", "cloud", "clock", "database", "discovery"),
             *("disk", "outbox", "policy", "qos0"),
+            *("broker-limits", "broker-drops", "retained", "topics"),
         }
 
 
@@ -270,3 +272,68 @@ async def fails(desk: OperatorDesk, trouble: Trouble) -> None:
     desk.cloud.goes_down(trouble)
     await desk.hub.stores(event(desk.hub.around))
     await eventually(lambda: desk.uplink.state.trouble is trouble)
+
+
+# The broker's own promises.
+
+
+async def test_a_broker_whose_configuration_cannot_be_read_is_not_checkable(
+    tmp_path: Path,
+) -> None:
+    async with operated_hub(tmp_path) as desk:
+        limits, drops = await desk.check("broker-limits"), await desk.check("broker-drops")
+
+    assert (limits.level, drops.level) == (Level.OK, Level.OK)
+    assert "not checkable" in limits.summary
+    assert "not checkable" in drops.summary
+
+
+async def test_what_the_broker_may_lose_is_named_with_the_line_to_write(tmp_path: Path) -> None:
+    async with operated_hub(tmp_path) as desk:
+        desk.hub.bus.configured = ["It keeps 1000 messages: max_queued_messages 0"]
+        desk.hub.bus.has_dropped = 7
+        await desk.watch.look()
+
+        limits, drops = await desk.check("broker-limits"), await desk.check("broker-drops")
+
+    assert limits.level is Level.WARNING
+    assert "max_queued_messages 0" in limits.summary
+    assert drops.level is Level.WARNING
+    assert "7 messages" in drops.summary
+
+
+async def test_a_broker_that_keeps_everything_is_well(tmp_path: Path) -> None:
+    async with operated_hub(tmp_path) as desk:
+        desk.hub.bus.configured, desk.hub.bus.has_dropped = [], 0
+        await desk.watch.look()
+
+        checks = [await desk.check(name) for name in ("broker-limits", "broker-drops", "retained", "topics")]
+
+    assert {check.level for check in checks} == {Level.OK}
+    assert all("not checkable" not in check.summary for check in checks)
+
+
+@pytest.mark.requirement("M3")
+async def test_a_retained_command_names_its_device_until_it_is_cleared(tmp_path: Path) -> None:
+    async with operated_hub(tmp_path, "dev-1") as desk:
+        desk.hub.bus.delivers("dev-1/set", b"on", retain=True)
+        await desk.watch.look()
+        lies = await desk.check("retained")
+
+        desk.hub.bus.delivers("dev-1/set", b"", retain=True)
+        await desk.watch.look()
+        cleared = await desk.check("retained")
+
+    assert lies.level is Level.WARNING
+    assert "dev-1" in lies.summary
+    assert cleared.level is Level.OK
+
+
+async def test_topics_that_the_broker_does_not_let_us_hear_are_named(tmp_path: Path) -> None:
+    async with operated_hub(tmp_path) as desk:
+        desk.hub.bus.does_not_let = {topic_filter("stat/bar/#"): 0x87}
+
+        check = await desk.check("topics")
+
+    assert check.level is Level.WARNING
+    assert "stat/bar/#" in check.summary

@@ -51,6 +51,7 @@ SHELLY: Final = DeviceId("shellyplugsg3-02a1b2000000")
 NOTHING: Final[Arguments] = MappingProxyType({})
 """No arguments."""
 _CATCH_UP: Final = 60.0
+_SHOWN: Final = 4000
 # Bursts are told by PUBACK, so nothing may be dropped in the broker (its own limit is 1,000 messages).
 _BROKER: Final = (
     "max_queued_messages 0",
@@ -193,9 +194,12 @@ class Venue:
 
     def end_of(self, order: SignedCommand, *, within: float = _CATCH_UP) -> Receipt:
         """Wait for a command's end at the cloud; there is one receipt of it, and no second one."""
-        wait_until(
-            lambda: self.cloud.command(order.command.id).state.is_over, "the command's end", within=within
-        )
+        try:
+            wait_until(lambda: self._is_over(order), "the command's end", within=within)
+        except TimeoutError as why:
+            raise AssertionError(
+                f"{self.cloud.command(order.command.id)}\n{self.agent.log[-_SHOWN:]}"
+            ) from why
         [told] = self.cloud.receipts(order.command.id)
         return Receipt.model_validate(told.data)
 
@@ -251,6 +255,9 @@ class Venue:
     @property
     def _journal_path(self) -> Path:
         return self.folder / "journal.jsonl"
+
+    def _is_over(self, order: SignedCommand) -> bool:
+        return self.cloud.command(order.command.id).state.is_over
 
     def _outbox_is_empty(self) -> bool:
         return not any(stream.events for stream in self.agent.outbox().streams.values())

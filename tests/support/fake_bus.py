@@ -13,7 +13,7 @@ DUP flag, retained messages by the subscription's retain handling, sessions that
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -31,6 +31,7 @@ from edgeagent.contracts.mqtt import (
     Subscription,
 )
 from edgeagent.errors import BrokenInvariantError, RejectedError
+from edgeagent.ids import TopicFilter
 from edgeagent.ports import LinkError, LinkState, Trouble
 
 _MOST = 500
@@ -56,6 +57,9 @@ class FakeBus:
         published: what was handed to the broker, oldest first.
         acknowledged: the messages whose PUBACK has left, oldest first.
         largest: bytes of payload that the broker takes.
+        configured: what its configuration says that could lose messages; None: it cannot be read.
+        has_dropped: how many messages it has dropped; None: it does not say.
+        does_not_let: filters that it refuses, with its reason codes.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -74,6 +78,9 @@ class FakeBus:
         self.published: list[Outgoing] = []
         self.acknowledged: list[Inbound] = []
         self.largest = 256 * 1024
+        self.configured: Sequence[str] | None = None
+        self.has_dropped: int | None = None
+        self.does_not_let: Mapping[TopicFilter, int] = {}
 
     # The port.
 
@@ -150,6 +157,18 @@ class FakeBus:
             for topic, payload in self._retained.items()
             if any(topic_matches_sub(wanted, topic) for wanted in filters)
         ]
+
+    def concerns(self) -> Sequence[str] | None:
+        """What the broker's configuration says; by default it cannot be read."""
+        return self.configured
+
+    async def dropped(self) -> int | None:
+        """How many messages it has dropped; by default it does not say."""
+        return self.has_dropped
+
+    def refused(self, session: Session) -> Mapping[TopicFilter, int]:
+        """Which filters it refuses; by default none."""
+        return self.does_not_let if session is Session.CONTROL else {}
 
     def state(self, session: Session) -> LinkState:
         """How a connection stands; both do alike."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
+from edgeagent.adapters.mqtt.broker_config import read_limits
 from edgeagent.adapters.mqtt.retained import Look
 from edgeagent.adapters.mqtt.session import BrokerSession
 from edgeagent.adapters.mqtt.settings import Means, MqttSettings
@@ -143,6 +144,12 @@ class MqttBus:
             return []
         async with self._looking:  # two of one name would throw each other out
             return await Look(self._look_id, self._settings, self._means).at(filters)
+
+    def concerns(self) -> Sequence[str] | None:
+        """What the broker's configuration says that could lose messages; None when it cannot be read."""
+        path = self._settings.broker_config
+        limits = None if path is None else read_limits(path)
+        return None if limits is None else limits.concerns
 
     async def dropped(self) -> int | None:
         """How many messages the broker has dropped since its start; None when it does not say.

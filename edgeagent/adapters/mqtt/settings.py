@@ -63,6 +63,7 @@ class MqttSettings:
         connect_timeout: for the name, and again for each address with its TLS handshake.
         answer_timeout: for CONNACK, SUBACK and PUBACK.
         backoff: between attempts.
+        broker_config: the configuration of that broker, where it is one on this machine.
     """
 
     host: str = "127.0.0.1"
@@ -82,6 +83,7 @@ class MqttSettings:
     connect_timeout: timedelta = timedelta(seconds=5)
     answer_timeout: timedelta = timedelta(seconds=10)
     backoff: BackoffRule = field(default_factory=BackoffRule)
+    broker_config: Path | None = None
 
     def __post_init__(self) -> None:
         """Refuse what MQTT cannot express.

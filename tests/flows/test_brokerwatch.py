@@ -12,7 +12,7 @@ import pytest
 from edgeagent.contracts.event import EventType, Stream
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.errors import StorageError
-from edgeagent.flows.retained import RetainedCommands
+from edgeagent.flows.brokerwatch import BrokerWatch
 from edgeagent.ports import LinkError
 from edgeagent.store import audit
 from tests.flows.building import Hub, new_hub
@@ -25,13 +25,13 @@ HOUR = timedelta(hours=1)
 POISON = b'{"power": true}'
 
 
-def looking(hub: Hub) -> RetainedCommands:
+def looking(hub: Hub) -> BrokerWatch:
     """Who looks for them."""
-    return RetainedCommands(hub.store, hub.bus, hub.devices, hub.around)
+    return BrokerWatch(hub.store, hub.bus, hub.devices, hub.around)
 
 
 @asynccontextmanager
-async def running(hub: Hub) -> AsyncIterator[RetainedCommands]:
+async def running(hub: Hub) -> AsyncIterator[BrokerWatch]:
     """Who looks for them, hour by hour."""
     retained = looking(hub)
     task = asyncio.create_task(retained.run())

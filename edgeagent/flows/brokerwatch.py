@@ -1,12 +1,16 @@
-"""Looking for retained messages on command topics (SPEC M3).
+"""Watching the broker: what lies retained on command topics, and what it drops (SPEC M3, DESIGN 4).
 
 Somebody else's retained command acts again at each reconnect of its device: a TV wall that does
 yesterday's command. The broker is asked at start and each hour; what is found is put on record and told
 once as an alert, and is never taken for a command or an answer.
+
+mosquitto answers PUBACK to a message that it then drops because a queue is full. Only its own count
+tells, and its configuration where that can be read; both are looked at on the way.
 """
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -31,8 +35,14 @@ _AGAIN: Final = timedelta(seconds=30)
 _SHOWN: Final = 80
 
 
-class RetainedCommands:
-    """Looks for dangerous retained messages and tells them."""
+class BrokerWatch:
+    """Looks at the broker, and tells what is dangerous.
+
+    Attributes:
+        found: retained messages on command topics, each with the device that it would act on.
+        concerns: what the broker's configuration says that could lose messages; None when it cannot be read.
+        dropped: how many messages it has dropped since its start; None when it does not say.
+    """
 
     def __init__(self, store: Database, bus: DeviceBus, devices: Devices, around: Surroundings) -> None:
         self._store = store
@@ -40,6 +50,8 @@ class RetainedCommands:
         self._devices = devices
         self._around = around
         self.found: dict[str, Device] = {}
+        self.concerns: Sequence[str] | None = None
+        self.dropped: int | None = None
 
     async def run(self) -> None:
         """Look now and each hour; ends only by cancellation."""
@@ -48,7 +60,7 @@ class RetainedCommands:
                 await self.look()
                 wait = _EVERY
             except TransientError as why:
-                log.info("cannot look for retained commands", extra={"why": str(why)})
+                log.info("cannot look at the broker", extra={"why": str(why)})
                 wait = _AGAIN
             await asyncio.sleep(wait.total_seconds())
 
@@ -68,6 +80,8 @@ class RetainedCommands:
             await self._tell(fresh)
         # Only now: what could not be told is told the next time.
         self.found = {topic: owner for topic, (_, owner) in found.items()}
+        self.concerns = self._bus.concerns()
+        self.dropped = await self._bus.dropped()
 
     def _owners(self, message: Inbound) -> list[Device]:
         """The device on whose command topic a message lies; an empty one commands nothing."""
