@@ -70,8 +70,16 @@ class Place:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Has the process's writes and syncs counted."""
-        return {"LD_PRELOAD": str(self.tools.counter), "IOCOUNT_FILE": str(self.counts)}
+        """Has the process's writes and syncs counted, and its modules compiled once, as an installer does.
+
+        Without compiled modules a start takes a second more and 2 MiB that never come back.
+        """
+        return {
+            "LD_PRELOAD": str(self.tools.counter),
+            "IOCOUNT_FILE": str(self.counts),
+            "PYTHONDONTWRITEBYTECODE": "",
+            "PYTHONPYCACHEPREFIX": str(self.tools.counter.with_name("pycache")),
+        }
 
 
 class System(Protocol):

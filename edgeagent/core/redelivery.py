@@ -12,8 +12,8 @@ content is another message. A new message under a packet id means that the broke
 the former one, and takes its mark away.
 
 How far a redelivery reaches back is not told by the Receive Maximum. mosquitto 2.0.11 overruns it twelvefold
-and more under load, and a PUBACK that it has not read yet is lost with the connection: after a kill it has
-sent thousands of messages again that were stored. Only the packet ids bound it: see ``REACH``.
+and more under load, and a PUBACK that it has not read yet is lost with the connection: after a kill it sent
+thousands of messages again that had been stored. Only the packet ids bound it: see ``REACH``.
 """
 
 import struct

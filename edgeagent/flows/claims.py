@@ -114,6 +114,8 @@ def _take_over(tx: Transaction, now: Now) -> list[Act]:
     acts = []
     for row in inbox.abandoned(tx, now):
         inbox.move(tx, row, Moved(State.QUEUED, Reason.TAKEN_OVER, force_refresh=True))
+        # It may end without being claimed again: nothing of its lock must stay.
+        locks.clear(tx, row.run, now)
         acts.append(
             Act(
                 kind=AuditKind.COMMAND_TAKEN_OVER,

@@ -36,6 +36,12 @@ UPDATE locks
    SET run = NULL, holder = NULL, token = NULL, lease_until = NULL, boot = NULL, incarnation = NULL
  WHERE device = :device AND token = :token
 """
+# What a holder that is gone has left; of a live one nothing.
+_CLEAR: Final = """
+UPDATE locks
+   SET run = NULL, holder = NULL, token = NULL, lease_until = NULL, boot = NULL, incarnation = NULL
+ WHERE run = :run AND (boot <> :boot OR incarnation <> :incarnation OR lease_until <= :now)
+"""
 _HOLDS: Final = """
 SELECT fence FROM locks
  WHERE device = :device AND token = :token AND boot = :boot AND incarnation = :incarnation
@@ -125,6 +131,11 @@ def release(tx: Transaction, key: Key) -> None:
     """
     if tx.execute(_RELEASE, key.parameters) != 1:
         raise LostRaceError(f"the lock of {key.device} is lost")
+
+
+def clear(tx: Transaction, run: int, now: Now) -> None:
+    """Free the device of a run whose holder is gone, if it is still locked for that run."""
+    tx.execute(_CLEAR, {"run": run, **now.parameters})
 
 
 def fence(db: Snapshot, device: DeviceId) -> int:

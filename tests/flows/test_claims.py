@@ -320,6 +320,21 @@ async def test_the_locks_are_free_when_all_is_done(hub: Hub) -> None:
     assert hub.rows("SELECT count(*) FROM locks WHERE run IS NOT NULL") == [(0,)]
 
 
+@pytest.mark.requirement("L1", "L3")
+async def test_nothing_stays_of_the_lock_of_a_dead_worker_whose_command_ends_unclaimed(hub: Hub) -> None:
+    command = hub.command(POWER, on=True)
+    await hub.admits(command, hub.command(REBOOT, device=OTHER_TV))
+    await hub.claims()
+    hub.passes(LEASE)
+    await hub.claims(Tier.MEDIUM)
+    assert (await hub.row(command)).reason is Reason.TAKEN_OVER
+
+    await hub.admits(hub.command(POWER, on=False))
+
+    assert (await hub.ended(command)).outcome is Outcome.SUPERSEDED
+    assert locks(hub) == [(TV, 1, 0), (OTHER_TV, 1, 1)]
+
+
 @pytest.mark.requirement("R7", "L7")
 async def test_a_claim_that_nobody_brings_back_is_waited_for_no_longer_than_its_lease(hub: Hub) -> None:
     """While somebody waits for a device, each of its messages is committed alone."""

@@ -138,6 +138,20 @@ async def test_a_late_holder_does_not_free_what_was_taken_over(store: Database) 
     assert await rows(store) == before
 
 
+@pytest.mark.requirement("L1", "L3")
+@each_void
+async def test_what_a_holder_that_is_gone_has_left_can_be_cleared(store: Database, now: Now) -> None:
+    await store.write(taken)
+    before = await rows(store)
+    await store.write(lambda tx: locks.clear(tx, 1, NOW))
+    await store.write(lambda tx: locks.clear(tx, 2, now))
+    assert await rows(store) == before
+
+    await store.write(lambda tx: locks.clear(tx, 1, now))
+
+    assert await rows(store) == [(LAMP, 1, None, None, None, None, None, None)]
+
+
 @pytest.mark.requirement("L6")
 async def test_each_device_has_a_lock_of_its_own(store: Database) -> None:
     other = locks.Key(DeviceId("lamp-2"), "ours")

@@ -184,7 +184,8 @@ ssize_t write(int handle, const void *data, size_t length)
     char path[PATH_MAX];
     if (!file_of(handle, &about, path) || !S_ISREG(about.st_mode)) return real(handle, data, length);
     pthread_mutex_lock(&guard);
-    off_t offset = fcntl(handle, F_GETFL) & O_APPEND ? about.st_size : lseek(handle, 0, SEEK_CUR);
+    int appends = fcntl(handle, F_GETFL) & O_APPEND && !fstat(handle, &about);
+    off_t offset = appends ? about.st_size : lseek(handle, 0, SEEK_CUR);
     ssize_t written = real(handle, data, length);
     int kept = errno;
     if (written > 0) record('W', path, about.st_ino, offset, data, written);
