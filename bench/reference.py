@@ -2,9 +2,10 @@
 
     python -m bench.reference --broker 1883 --cloud 8080 --database out.db
 
-paho, SQLite and the standard library, in three threads: one receives, one writes, one uploads. It stores
-payloads as they come: it decodes nothing, knows no device, recognises no redelivery, and gives up at the
-first surprise. What the agent does beyond it is what the difference in CPU pays for.
+paho, SQLite and the standard library, in three threads: one receives, one writes, one uploads. MQTT 3.1.1,
+with which paho takes half the time of MQTT 5. It stores payloads as they come: it decodes nothing, knows no
+device, recognises no redelivery, and ends at the first surprise. What the agent does beyond it is what a
+difference pays for.
 """
 
 import argparse
@@ -20,11 +21,9 @@ import time
 from pathlib import Path
 
 from paho.mqtt.client import Client, MQTTMessage
-from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
-from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.properties import Properties
+from paho.mqtt.enums import CallbackAPIVersion
+from typing_extensions import override
 
-_WINDOW = 500
 _BATCH = 500
 _TABLE = "CREATE TABLE IF NOT EXISTS outbox (id INTEGER PRIMARY KEY AUTOINCREMENT, payload BLOB NOT NULL)"
 
@@ -40,6 +39,7 @@ class Writer(threading.Thread):
         self.work: queue.SimpleQueue[MQTTMessage | int] = queue.SimpleQueue()
         self.stored = threading.Semaphore(0)
 
+    @override
     def run(self) -> None:
         """Commit, then acknowledge."""
         database = sqlite3.connect(self._options.database, isolation_level=None)
@@ -84,6 +84,7 @@ class Uploader(threading.Thread):
         self._options = options
         self._epoch = secrets.token_hex(10)
 
+    @override
     def run(self) -> None:
         """Upload, and have forgotten what the far side proves to hold."""
         self._writer.stored.acquire()
@@ -139,22 +140,26 @@ def main() -> None:
     parser.add_argument("--upload-linger", type=float, default=0.0, help="seconds")
     options = parser.parse_args()
 
-    client = Client(
-        CallbackAPIVersion.VERSION2, "reference", protocol=MQTTProtocolVersion.MQTTv5, manual_ack=True
-    )
+    client = Client(CallbackAPIVersion.VERSION2, client_id="reference", clean_session=False, manual_ack=True)
     writer = Writer(client, options)
     writer.start()
     Uploader(writer, options).start()
-    client.on_socket_open = lambda _client, _data, opened: opened.setsockopt(
-        socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
-    )
-    client.on_connect = lambda *_: client.subscribe("tele/+/data", 1)
+    client.on_socket_open = without_delay
+    client.on_connect = subscribe
     client.on_message = lambda _client, _data, message: writer.work.put(message)
-    properties = Properties(PacketTypes.CONNECT)
-    properties.ReceiveMaximum = _WINDOW
-    properties.SessionExpiryInterval = 3600
-    client.connect("127.0.0.1", options.broker, clean_start=False, properties=properties)
+    client.connect("127.0.0.1", options.broker)
     client.loop_forever()
+
+
+def without_delay(_client: Client, _data: object, opened: object) -> None:
+    """Send acknowledgements at once: with Nagle's algorithm some wait for 40 ms."""
+    if isinstance(opened, socket.socket):
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def subscribe(client: Client, *_: object) -> None:
+    """Ask for the telemetry of all devices."""
+    client.subscribe("tele/+/data", 1)
 
 
 if __name__ == "__main__":

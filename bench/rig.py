@@ -1,6 +1,6 @@
 """One system with everything around it, made anew for each measurement.
 
-    load ──> mosquitto ──> tap ──> agent or reference ──> sink
+load ──> mosquitto ──> tap ──> agent or reference ──> sink
 """
 
 import secrets
@@ -19,7 +19,7 @@ from tests.support.brokers import Mosquitto, wait_until
 # Debian's defaults drop QoS 1 beyond 1,000 queued messages; nothing may be lost in the broker here.
 _BROKER: Final = (
     "max_queued_messages 0",
-    "max_inflight_messages 1000",
+    "max_inflight_messages 500",
     "set_tcp_nodelay true",
     "log_type none",
     "log_type error",
@@ -97,9 +97,7 @@ class Rig:
     def load(self, count: int, *, rate: float = 0.0) -> Load:
         """Begin to publish, under numbers that were not used before."""
         first, self._next = self._next, self._next + count
-        return Load(
-            self._tools.load, self._broker.port, count, rate=rate, first=first, folder=self._folder
-        )
+        return Load(self._tools.load, self._broker.port, count, rate=rate, first=first, folder=self._folder)
 
     def measured(self, count: int, *, rate: float = 0.0) -> Sent:
         """Publish, and wait until all of it is uploaded; tap and sink measure it alone."""

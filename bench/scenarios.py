@@ -1,6 +1,4 @@
-"""What is measured of a system, each in surroundings of its own. Every figure is told per run; medians are
-made elsewhere.
-"""
+"""What is measured of a system, each in surroundings of its own: the figures of one run."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +9,7 @@ from typing import Final
 from bench.native import Sent
 from bench.processes import Use
 from bench.rig import Rig
-from bench.systems import BUSY, SHIPPED, Lingers
+from bench.systems import BUSY, EAGER, SHIPPED, Lingers
 
 PAYLOAD: Final = 200
 """Bytes of a message's payload, in ``native/load.c``."""
@@ -79,7 +77,7 @@ def steady(rigged: Rigged, size: Size) -> Figures:
 def small_window(rigged: Rigged, size: Size) -> Figures:
     """A broker that leaves no more than 20 messages unacknowledged."""
     count = size.messages // 4
-    with rigged(BUSY, _WINDOW) as rig:
+    with rigged(EAGER, _WINDOW) as rig:
         sent = rig.measured(count)
         return {"window.durable": count / (rig.tap.delays().last - sent.began)}
 
@@ -132,30 +130,29 @@ def outage(rigged: Rigged, size: Size) -> Figures:
 
 def kill_in_burst(rigged: Rigged, size: Size) -> Figures:
     """SIGKILL in the middle of a burst."""
-    return {"kill.burst": _killed(rigged, size.messages, rate=0.0, away=False)}
+    return _killed("burst", rigged, size.messages)
 
 
 def kill_at_rate(rigged: Rigged, size: Size) -> Figures:
     """SIGKILL at a steady rate."""
-    return {"kill.steady": _killed(rigged, int(6 * size.rate), rate=size.rate, away=False)}
+    return _killed("steady", rigged, int(6 * size.rate), rate=size.rate)
 
 
 def kill_in_outage(rigged: Rigged, size: Size) -> Figures:
     """SIGKILL while the cloud is away."""
-    return {"kill.outage": _killed(rigged, size.messages // 4, rate=0.0, away=True)}
+    return _killed("outage", rigged, size.messages // 4, away=True)
 
 
-def _killed(rigged: Rigged, count: int, *, rate: float, away: bool) -> float:
-    """Kill the system when a third has been acknowledged by it, and start it again.
+def _killed(name: str, rigged: Rigged, count: int, *, rate: float = 0.0, away: bool = False) -> Figures:
+    """Kill the system when it has acknowledged a third, and start it again.
 
-    Returns:
-        How many messages the broker had acknowledged that never came to the cloud.
+    Lost is what the broker had acknowledged and the cloud never got; doubled is what the cloud got under
+    two ids.
     """
     with rigged(BUSY, 0) as rig:
+        known = rig.sink.times().keys()
         if away:
             rig.sink.stop()
-        else:
-            rig.sink.reset()
         rig.tap.reset()
         load = rig.load(count, rate=rate)
         while rig.tap.delays().count < count // 3:
@@ -166,7 +163,11 @@ def _killed(rigged: Rigged, count: int, *, rate: float, away: bool) -> float:
             rig.sink.start()
         rig.system.launch()
         _until_quiet(rig)
-        return len(sent.acknowledged - rig.sink.times().keys())
+        times = rig.sink.times()
+        return {
+            f"kill.{name}.lost": len(sent.acknowledged - times.keys()),
+            f"kill.{name}.doubled": sum(more > 1 for number, more in times.items() if number not in known),
+        }
 
 
 def _until_quiet(rig: Rig) -> None:

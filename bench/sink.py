@@ -207,9 +207,16 @@ class Sink:
             connection.close()
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    @override
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of a client that was killed."""
+
+
 def _main(port: int) -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", port), _Handler)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", port), _Handler)
     print(server.server_port, flush=True)
     server.serve_forever()
 

@@ -31,16 +31,20 @@ class Lingers:
     Attributes:
         commit: for a commit.
         upload: for an upload.
+        reference_commit: for a commit of the reference.
     """
 
     commit: int
     upload: int
+    reference_commit: int
 
 
-BUSY: Final = Lingers(commit=20, upload=0)
-"""For full speed: whatever waits, waits for work and not for time."""
-SHIPPED: Final = Lingers(commit=100, upload=1000)
-"""The agent's defaults."""
+BUSY: Final = Lingers(commit=100, upload=0, reference_commit=20)
+"""For full speed, where whatever waits waits for work and not for time."""
+SHIPPED: Final = Lingers(commit=100, upload=1000, reference_commit=100)
+"""The agent's defaults, and the same for the reference."""
+EAGER: Final = Lingers(commit=100, upload=0, reference_commit=0)
+"""The reference commits what is there, and waits for nothing more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +182,7 @@ class ReferenceUnderTest:
                     *(sys.executable, "-m", "bench.reference"),
                     *("--broker", str(place.broker_port), "--cloud", str(place.cloud_port)),
                     *("--database", str(place.folder / "outbox.db")),
-                    *("--commit-linger", str(place.lingers.commit / 1000)),
+                    *("--commit-linger", str(place.lingers.reference_commit / 1000)),
                     *("--upload-linger", str(place.lingers.upload / 1000)),
                 ],
                 cwd=ROOT,

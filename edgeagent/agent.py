@@ -249,6 +249,7 @@ class Hub:
         desk = Desk(self.store, self.bus, worlds, settling, confirmations, lanes)
         upkeep = Upkeep(self.store, admission, desk, settling, around)
         confirmations.when_online(lambda _device: upkeep.bell.ring())
+        confirmations.when_back(upkeep.bell.ring)
         trust.when_proven(upkeep.time_is_surer)
         trust.when_proven(desk.wake)
         flows["upkeep"] = upkeep.run

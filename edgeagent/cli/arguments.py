@@ -1,15 +1,17 @@
 """Reading what people type: actions, arguments, lengths of time."""
 
 import argparse
-import json
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
 from edgeagent.contracts.actions import CATALOGUE, ActionName, ArgumentKind, ArgumentValue
+from edgeagent.contracts.door import parse
 from edgeagent.contracts.scalars import duration
-from edgeagent.errors import RejectedError
+from edgeagent.errors import MalformedError, RejectedError
 
+_NUMBER_BYTES: Final = 32
+_SHOWN: Final = 40
 _TRUTHS: Final = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
 
 
@@ -38,7 +40,13 @@ def arguments_of(action: ActionName, texts: Sequence[str]) -> dict[str, Argument
     Raises:
         RejectedError: names the argument and what it can be.
     """
-    return dict(_argument(action, text) for text in texts)
+    found: dict[str, ArgumentValue] = {}
+    for text in texts:
+        name, value = _argument(action, text)
+        if name in found:
+            raise RejectedError(f"{name} is given twice")
+        found[name] = value
+    return found
 
 
 def _argument(action: ActionName, text: str) -> tuple[str, ArgumentValue]:
@@ -54,9 +62,14 @@ def _argument(action: ActionName, text: str) -> tuple[str, ArgumentValue]:
     if argument.kind is ArgumentKind.BOOLEAN and value.lower() in _TRUTHS:
         return name, _TRUTHS[value.lower()]
     try:
-        parsed: object = json.loads(value)
-    except ValueError:
+        parsed: object = parse(value.encode(), limit=_NUMBER_BYTES)
+    except (MalformedError, UnicodeEncodeError):
         parsed = None
-    if isinstance(parsed, bool) or not isinstance(parsed, int | float):
-        raise RejectedError(f"{name} is {argument.kind}, not {value!r}")
+    if (
+        argument.kind is ArgumentKind.BOOLEAN
+        or isinstance(parsed, bool)
+        or not isinstance(parsed, int | float)
+    ):
+        known = ", ".join(_TRUTHS) if argument.kind is ArgumentKind.BOOLEAN else argument.kind
+        raise RejectedError(f"{name} is {known}, not {value[:_SHOWN]!r}")
     return name, parsed

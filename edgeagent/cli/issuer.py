@@ -21,7 +21,7 @@ from edgeagent.contracts.command import COMMAND_BYTES, Command, Precondition
 from edgeagent.contracts.door import decode
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.envelope import unproven_payload
-from edgeagent.errors import ConfigurationError, RejectedError
+from edgeagent.errors import ConfigurationError, MalformedError, RejectedError
 from edgeagent.ids import command_id, device_id, hub_id
 from edgeagent.ids import epoch as checked_epoch
 from edgeagent.ids import operation as checked_operation
@@ -158,9 +158,13 @@ def _new_token(arguments: argparse.Namespace) -> int:
     from edgeagent.issuer.tokens import entry_text, new_token
 
     token = new_token()
-    with arguments.tokens.open("a", encoding="utf-8") as file:
-        file.write(entry_text(arguments.name, arguments.role, token))
-    arguments.tokens.chmod(0o600)
+    entry = entry_text(arguments.name, arguments.role, token)
+    try:
+        with arguments.tokens.open("a", encoding="utf-8") as file:
+            file.write(entry)
+        arguments.tokens.chmod(0o600)
+    except OSError as why:
+        raise ConfigurationError(f"cannot write {arguments.tokens}: {why.strerror}") from why
     print(token)
     return 0
 
@@ -170,7 +174,10 @@ def _sign_policy(arguments: argparse.Namespace) -> int:
 
     policy = load_policy(arguments.file, now=_clock().wall().best)
     envelope = sign_policy(policy, _keys(arguments))
-    arguments.out.write_bytes(envelope)
+    try:
+        arguments.out.write_bytes(envelope)
+    except OSError as why:
+        raise ConfigurationError(f"cannot write {arguments.out}: {why.strerror}") from why
     print(f"policy version {policy.version}, until {policy.expires_at:%Y-%m-%d}: {arguments.out}")
     return 0
 
@@ -209,10 +216,7 @@ async def _epoch_of(arguments: argparse.Namespace) -> str:
 
 
 def _send(arguments: argparse.Namespace) -> int:
-    if arguments.file == "-":
-        envelope = sys.stdin.buffer.read(COMMAND_BYTES + 1).strip()
-    else:
-        envelope = Path(arguments.file).read_bytes()[: COMMAND_BYTES + 1].strip()
+    envelope = _envelope(arguments.file)
     hub = decode(Command, unproven_payload(envelope), limit=COMMAND_BYTES).hub
 
     async def send() -> int:
@@ -225,6 +229,21 @@ def _send(arguments: argparse.Namespace) -> int:
         return 0
 
     return _run(send())
+
+
+def _envelope(file: str) -> bytes:
+    """Read what is to be sent."""
+    if file == "-":
+        envelope = sys.stdin.buffer.read(COMMAND_BYTES + 1).strip()
+    else:
+        try:
+            with Path(file).open("rb") as opened:
+                envelope = opened.read(COMMAND_BYTES + 1).strip()
+        except OSError as why:
+            raise RejectedError(f"cannot read {file}: {why.strerror}") from why
+    if len(envelope) > COMMAND_BYTES:
+        raise MalformedError(f"more than the {COMMAND_BYTES} bytes that a command may have")
+    return envelope
 
 
 def _watch(arguments: argparse.Namespace) -> int:

@@ -22,7 +22,7 @@ from edgeagent.contracts.door import decode
 from edgeagent.contracts.policy import ActionRule, Level, Policy, Role, RoleKind, id_of_key
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.envelope import Keyring, RefusedEnvelopeError, Verified, verify
-from edgeagent.core.freshness import BootDeadline, Validity, validity
+from edgeagent.core.freshness import BootDeadline, Validity, largest_sequence, validity
 from edgeagent.core.operation import OperationState
 from edgeagent.core.shadow import Shadow
 from edgeagent.errors import MalformedError, RejectedError
@@ -222,7 +222,7 @@ def judge(asked: Opened, world: World, moment: Moment) -> Verdict:
     refusal = refusal or _said(command, world)
     if refusal is not None:
         return refusal
-    hold = _unsure(span, world.policy, rule) or _unknown(command, world)
+    hold = _unsure(span, world.policy, rule) or _ahead(command, world) or _unknown(command, world)
     if hold is not None:
         return Hold(hold, issuer, rule)
     return Accept(issuer, rule, _stale(command.precondition, world.shadow))
@@ -277,6 +277,12 @@ def _unsure(span: Validity, policy: Policy, rule: ActionRule) -> Reason | None:
     if span is Validity.UNSURE and not policy.tier_rule(rule.tier).accept_unsure_clock:
         return Reason.CLOCK_UNSURE
     return None
+
+
+def _ahead(command: Command, world: World) -> Reason | None:
+    """Whether a command's sequence is that of a far future. What is typed here follows its own key's last."""
+    is_ahead = world.local is None and command.sequence > largest_sequence(world.wall)
+    return Reason.NOT_YET_VALID if is_ahead else None
 
 
 def _granted(asked: Opened, world: World, policy: Policy) -> tuple[KeyId, ActionRule] | Refuse:

@@ -29,6 +29,10 @@ REACH: Final = 65_534
 """Messages back that a redelivery can reach. One less than there are packet ids: a broker that counts through
 them gives the same one again with the 65,535th message after."""
 
+# The store forgets marks in portions of so many parts of the window: row by row, it would write two pages
+# more in each commit.
+_PORTIONS: Final = 16
+
 _DIGEST: Final = 16
 _BLOCK: Final = 256
 # Of messages that nothing came of; a redelivered one changes nothing again.
@@ -86,11 +90,15 @@ class Redeliveries:
         self._kept: deque[int] = deque()
         self._total = 0
         self._next = 1
+        # The first commit that the store has to keep, and how many marks it keeps beyond those needed.
+        self._oldest = 1
+        self._beyond = 0
         self._latest = _Latest()
         self._heard = 0
         # Marks of messages that were acknowledged without a commit; the next commit takes them along.
         self._loose: deque[Mark] = deque(maxlen=min(window, _MOST_LOOSE))
         for batch, marks in stored:
+            self._oldest = self._oldest if self._kept else batch
             self._next = batch
             self._keep(len(marks) // MARK_BYTES)
             for packet_id, content in _MARK.iter_unpack(marks):
@@ -103,8 +111,8 @@ class Redeliveries:
 
     @property
     def oldest_needed(self) -> int:
-        """The first commit whose marks are still needed; the store may forget those before it."""
-        return self._next - len(self._kept)
+        """The first commit that the store has to keep; behind what is needed by a part of the window."""
+        return self._oldest
 
     def is_repeat(self, mark: Mark, *, dup: bool) -> bool:
         """Whether a message was heard already; from now on it was.
@@ -139,6 +147,7 @@ class Redeliveries:
         self._loose.clear()
         self._kept.clear()
         self._total = 0
+        self._oldest, self._beyond = self._next, 0
 
     def _note(self, packet_id: int, content: bytes) -> None:
         self._heard += 1
@@ -149,4 +158,8 @@ class Redeliveries:
         self._kept.append(count)
         self._total += count
         while len(self._kept) > 1 and self._total - self._kept[0] >= self._window:
-            self._total -= self._kept.popleft()
+            passed = self._kept.popleft()
+            self._total -= passed
+            self._beyond += passed
+        if self._beyond >= self._window // _PORTIONS:
+            self._oldest, self._beyond = self._next - len(self._kept), 0

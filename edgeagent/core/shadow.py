@@ -15,12 +15,15 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
 from hashlib import sha256
-from typing import Protocol
+from typing import Final, Protocol
 
 from edgeagent.ids import ReadingName
 
 Value = bool | int | float | str
 """What a reading can be."""
+
+# Kinds of values that are the same or not; made once, since every value of every message is looked at.
+_EXACT: Final = (str, bool)
 
 
 class Reporting(Protocol):
@@ -51,6 +54,12 @@ class Telling(Enum):
     """It is told."""
     LATER = "later"
     """It is told when the minimum interval is over."""
+
+
+# Looking a member up costs as much as comparing two values; these are for every value of every message.
+_NOTHING: Final = Telling.NOTHING
+_NOW: Final = Telling.NOW
+_LATER: Final = Telling.LATER
 
 
 @dataclass(slots=True)
@@ -158,17 +167,17 @@ class Shadow:
         held = self.telemetry.get(name)
         if held is None:
             self.telemetry[name] = TelemetryReading(value, now)
-            return Telling.NOW
+            return _NOW
         since = now - held.told_at
         if differs(held.told, value, reporting.deadband):
-            if since < _ns(reporting.min_interval):
+            if _is_within(reporting.min_interval, since):
                 held.held = value
-                return Telling.LATER
+                return _LATER
         elif reporting.max_interval is None or since < _ns(reporting.max_interval):
             held.held = None
-            return Telling.NOTHING
+            return _NOTHING
         held.told, held.told_at, held.held = value, now, None
-        return Telling.NOW
+        return _NOW
 
     def told(self, names: Iterable[ReadingName], now: int) -> int:
         """Note that these state readings are told as they are.
@@ -231,7 +240,7 @@ class Heard:
 
 def differs(held: Value, value: Value, deadband: float) -> bool:
     """Whether ``value`` is another than ``held``. Truth and number are never the same."""
-    if isinstance(value, str | bool) or isinstance(held, str | bool):
+    if isinstance(value, _EXACT) or isinstance(held, _EXACT):
         return type(held) is not type(value) or held != value
     return abs(value - held) > deadband
 
@@ -240,6 +249,11 @@ def etag(values: Mapping[ReadingName, Value]) -> str:
     """16 hexadecimal digits that stand for a set of state readings."""
     text = json.dumps(values, ensure_ascii=True, allow_nan=False, separators=(",", ":"), sort_keys=True)
     return sha256(text.encode()).hexdigest()[:16]
+
+
+def _is_within(length: timedelta, since: int) -> bool:
+    """Whether ``since`` nanoseconds are less than ``length``, which mostly is no time at all."""
+    return since < (_ns(length) if length else 0)
 
 
 def _ns(length: timedelta) -> int:

@@ -34,6 +34,10 @@ class OutboxBell:
     """Told of every event that was stored; wakes the uplink when there is enough to send.
 
     Records are sent at once, state and telemetry when a batch is full or has waited.
+
+    Attributes:
+        batch: how many events are enough.
+        records: how often records were stored.
     """
 
     def __init__(self) -> None:
@@ -42,6 +46,7 @@ class OutboxBell:
         self._record = asyncio.Event()
         self._grown = 0
         self.batch = 500
+        self.records = 0
 
     def stored(self, streams: Iterable[Stream], events: int) -> None:
         """So many events were stored in these streams."""
@@ -49,14 +54,22 @@ class OutboxBell:
         self._grown += events
         if Stream.RECORD in streams:
             self._enough.set()
+            self.records += 1
             # Everybody who waits wakes, and whoever comes later waits for the next one.
             self._record.set()
             self._record = asyncio.Event()
         elif self._grown >= self.batch:
             self._enough.set()
 
-    async def next_record(self, within: timedelta) -> None:
-        """Wait until a record is stored, at most so long."""
+    async def next_record(self, within: timedelta, *, since: int | None = None) -> None:
+        """Wait until a record is stored, at most so long.
+
+        Args:
+            within: how long.
+            since: ``records`` as it was before the caller looked: what came meanwhile is not waited for.
+        """
+        if since is not None and since != self.records:
+            return
         try:
             async with asyncio.timeout(max(0.0, within.total_seconds())):
                 await self._record.wait()

@@ -22,7 +22,7 @@ from pydantic import JsonValue
 
 from edgeagent.contracts.command import Command
 from edgeagent.contracts.event import EventType, Stream, data_text
-from edgeagent.contracts.mqtt import Outgoing, PublishResult
+from edgeagent.contracts.mqtt import Outgoing, PublishResult, Session
 from edgeagent.contracts.policy import ActionRule, Level, Tier, TierRule
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.contracts.sources import Value
@@ -78,6 +78,11 @@ class Desk:
         self._loans = Loans(confirmations)
         # Confirmations that came after their command had ended as unknown.
         self.late: deque[tuple[Claim, Confirmed]] = deque()
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether a step could be handed to the broker."""
+        return self._bus.state(Session.CONTROL).connected
 
     async def claim(self, lane: Tier, holder: str) -> Claim:
         """Wait for a command of a lane and lock its device."""

@@ -8,8 +8,7 @@ belongs to one device: whoever would share one with an admitted device is refuse
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import dataclass
 from typing import Final
 
 from pydantic import JsonValue
@@ -20,11 +19,10 @@ from edgeagent.contracts.profile import DeviceProfile
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.profile.compile import CompiledDevice, Gateway, compile_device
 from edgeagent.core.profile.match import Matcher, Proposal, Removal
-from edgeagent.core.profile.spec import AVAILABILITY_SPEC, ReadingSpec
 from edgeagent.core.shadow import Shadow, etag
 from edgeagent.errors import RejectedError
 from edgeagent.flows.surroundings import Surroundings
-from edgeagent.ids import DeviceId, Label, ReadingName
+from edgeagent.ids import DeviceId, Label
 from edgeagent.ports import DeviceBus
 from edgeagent.store import audit, outbox
 from edgeagent.store import devices as rows
@@ -37,8 +35,6 @@ log = logging.getLogger(__name__)
 
 MOST_PROPOSALS: Final = 256
 """How many devices may wait for admission; a flood of made-up ones ends here."""
-PRESENCE: Final = replace(AVAILABILITY_SPEC, min_interval=timedelta(seconds=5))
-"""How a device's coming and going is told: one that flaps gives a few events and a gap, not hundreds."""
 
 
 @dataclass(slots=True)
@@ -69,10 +65,6 @@ class Device:
         """Whether it is connected, as far as is known."""
         reading = self.shadow.state.get(self.compiled.availability)
         return None if reading is None else reading.value == "online"
-
-    def spec(self, reading: ReadingName) -> ReadingSpec:
-        """What a reading of it is, and how it is told."""
-        return PRESENCE if reading == self.compiled.availability else self.compiled.spec(reading)
 
 
 class Devices:

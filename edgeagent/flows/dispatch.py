@@ -33,7 +33,7 @@ from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
 from edgeagent.errors import BrokenInvariantError, LostRaceError, RejectedError, TransientError
 from edgeagent.ids import ReadingName
 from edgeagent.metrics import Metrics
-from edgeagent.ports import LinkError, WorkDesk
+from edgeagent.ports import LinkError, Trouble, WorkDesk
 
 log = logging.getLogger(__name__)
 
@@ -83,8 +83,7 @@ class Dispatch:
             following = await self._carry_out(claim)
         except LinkError as why:
             # The device could not be asked; what was sent before is found out when it can be.
-            wait = self._wait(claim, failures=1)
-            following = Later(reason=Reason.BROKER_AWAY, after=wait, error=str(why))
+            following = self._when_linked(claim, why)
         match following:
             case Ending():
                 await self._desk.finish(claim, following)
@@ -156,8 +155,7 @@ class Dispatch:
         try:
             result = await self._desk.publish(claim, StepName.ACT)
         except LinkError as why:
-            wait = self._wait(claim, failures=1)
-            return Later(reason=Reason.BROKER_AWAY, after=wait, error=str(why), unsent=True)
+            return self._when_linked(claim, why, unsent=True)
         except RejectedError as why:
             return await self._unsendable(claim, str(why))
         if result is PublishResult.NOBODY_LISTENS:
@@ -221,6 +219,11 @@ class Dispatch:
             if answered.is_enough(level):
                 return answered
             await self._desk.renew(claim)
+
+    def _when_linked(self, claim: Claim, why: LinkError, *, unsent: bool = False) -> Later:
+        """Go on when the broker is back; when it stands and has too much to do, a little later."""
+        after = self._wait(claim, failures=1) if why.trouble is Trouble.BUSY else None
+        return Later(reason=Reason.BROKER_AWAY, after=after, error=str(why), unsent=unsent)
 
     def _wait(self, claim: Claim, *, failures: int) -> timedelta:
         tier = claim.tier

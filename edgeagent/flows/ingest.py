@@ -4,10 +4,10 @@
                                                              events, shadows, delivery marks
 
 The events that a message yields are on the disk before its PUBACK leaves (SPEC Q1). Messages share a
-commit (DESIGN decision 3): it comes when the linger is over, at half of the broker's in-flight window,
-when the batch is large, or at once when somebody waits for it. Messages that change nothing are
-acknowledged without a commit. A redelivery is recognised by the delivery marks of earlier commits
-(SPEC Q2).
+commit (DESIGN decision 3): it comes when the linger is over, at half of the in-flight window or at all of a
+smaller one that the broker keeps to (``core/inflight``), when the batch is large, or at once when somebody
+waits for it. Messages that change nothing are acknowledged without a commit. A redelivery is recognised by
+the delivery marks of earlier commits (SPEC Q2).
 
 When the store cannot commit, both connections are closed: nothing is acknowledged, the broker keeps
 what it has, and devices that ask for QoS 1 are not told a lie.
@@ -24,6 +24,7 @@ from typing import Final, Protocol
 
 from edgeagent.contracts.event import EventTime
 from edgeagent.contracts.mqtt import Inbound, LinkDown, LinkUp, Session
+from edgeagent.core.inflight import Inflight
 from edgeagent.core.profile.decode import Decoded
 from edgeagent.core.redelivery import REACH, Redeliveries, digest
 from edgeagent.errors import StorageError
@@ -39,6 +40,8 @@ from edgeagent.store.database import Database, Transaction
 log = logging.getLogger(__name__)
 
 _RETRY_STORE: Final = timedelta(seconds=1)
+# A broker that waited for its PUBACKs goes on within it.
+_PROMPT: Final = timedelta(milliseconds=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +107,9 @@ class Ingest:
         self._settings = settings
         self._redeliveries: dict[Session, Redeliveries] = {}
         self._turn = Turn()
+        self._inflight = {session: Inflight(settings.window(session)) for session in Session}
+        # Boot time of the last acknowledgements.
+        self._acknowledged = timedelta(0)
         # Sessions that the broker had not kept and whose marks the store still has.
         self._new_sessions: set[Session] = set()
         # Devices of which a value waits for its minimum interval.
@@ -133,33 +139,42 @@ class Ingest:
     async def _gather(self) -> None:
         """Receive until it is time to commit."""
         self._absorb(await self._bus.receive(within=self._until_due()))
-        deadline = self._around.clock.boot() + self._settings.commit_linger
-        while not self._is_time():
-            if not self._writes:
-                return
-            left = deadline - self._around.clock.boot()
-            if left <= timedelta(0):
-                return
+        began = last = self._around.clock.boot()
+        deadline = began + self._settings.commit_linger
+        while self._writes and not self._is_time() and (left := deadline - last) > timedelta(0):
             items = await self._bus.receive(within=left)
             if not items:
-                return
+                break
             self._absorb(items)
+            last = self._around.clock.boot()
+        self._note_end(began, last)
+
+    def _note_end(self, began: timedelta, last: timedelta) -> None:
+        """Note what the turn tells of the broker's limits; ``began`` and ``last`` are when messages came."""
+        prompt = began - self._acknowledged <= _PROMPT
+        silent = self._around.clock.boot() - last >= self._settings.commit_linger / 2
+        for session, inflight in self._inflight.items():
+            inflight.ended(len(self._turn.marks[session]), prompt=prompt, silent=silent)
 
     def _is_time(self) -> bool:
         turn = self._turn
         return (
             turn.urgent
             or turn.size >= self._settings.most_bytes
-            or any(2 * len(turn.marks[session]) >= self._settings.window(session) for session in Session)
+            or any(len(turn.marks[session]) >= each.enough for session, each in self._inflight.items())
         )
 
     def _absorb(self, items: Sequence[Inbound | LinkUp | LinkDown]) -> None:
         """Decode what came and note what follows from it."""
-        now = self._around.event_time()
+        now = time = self._around.event_time()
         now_ns = _nanoseconds(self._around.clock.boot())
+        heard: int | None = None
         for item in items:
             if isinstance(item, Inbound):
-                self._hear(item, now.earlier(max(0, now_ns - item.heard) // 1000))
+                if item.heard != heard:  # those that were read at once share their time
+                    heard = item.heard
+                    time = now.earlier(max(0, now_ns - heard) // 1000)
+                self._hear(item, time)
             else:
                 self._link_changed(item)
 
@@ -167,6 +182,7 @@ class Ingest:
         self._standing.discard(change.session)
         if isinstance(change, LinkUp):
             self._standing.add(change.session)
+            self._inflight[change.session] = Inflight(self._settings.window(change.session))
             if not change.session_present:
                 self._redeliveries[change.session].forget_all()
                 self._turn.marks[change.session].clear()
@@ -209,7 +225,7 @@ class Ingest:
         found = []
         for name in list(self._withholding):
             device = self._devices.get(name)
-            readings = device.shadow.withheld(device.spec) if device is not None else {}
+            readings = device.shadow.withheld(device.compiled.spec) if device is not None else {}
             if device is None or not readings:
                 self._withholding.discard(name)
             else:
@@ -267,6 +283,7 @@ class Ingest:
             for session, redeliveries in self._redeliveries.items():
                 redeliveries.unchanged(turn.marks[session])
         self._bus.acknowledge(turn.messages)
+        self._acknowledged = self._around.clock.boot()
         if turn.events:
             counts = Counter(event.stream for event in turn.events)
             for stream, count in counts.items():

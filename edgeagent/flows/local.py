@@ -18,7 +18,7 @@ from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Receipt
 from edgeagent.contracts.reports import CommandReport, CommandsReport, SendReport, SendRequest
 from edgeagent.core.envelope import Signer, sign, unproven_payload
-from edgeagent.core.freshness import BootDeadline
+from edgeagent.core.freshness import CHANCE_BITS, BootDeadline
 from edgeagent.core.gate import Refuse
 from edgeagent.core.lifecycle import State
 from edgeagent.errors import RejectedError
@@ -34,7 +34,6 @@ VALID_FOR: Final = timedelta(minutes=1)
 """How long a command typed at the hub is good."""
 
 _MOST_LISTED: Final = 200
-_CHANCE_BITS: Final = 20
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
@@ -92,18 +91,19 @@ class LocalCommands:
         clock = self.around.clock
         deadline = clock.boot() + wait
         while True:
+            records = self.around.outbox.records
             report = await self.one(command)
             left = deadline - clock.boot()
             if report.receipt is not None or left <= timedelta(0):
                 return report
-            await self.around.outbox.next_record(left)
+            await self.around.outbox.next_record(left, since=records)
 
     async def _command(self, request: SendRequest, valid_for: timedelta) -> Command:
         wall = self.around.clock.wall()
         own = id_of_key(self.key.public)
         last = await self.store.read(partial(inbox.last_sequence, issuer=own))
         # Later than every earlier one, also after the clock was set back.
-        by_time = (wall.best - EPOCH) // _MILLISECOND << _CHANCE_BITS | randbits(_CHANCE_BITS)
+        by_time = (wall.best - EPOCH) // _MILLISECOND << CHANCE_BITS | randbits(CHANCE_BITS)
         name = command_id(f"local-{token_hex(8)}")
         return Command(
             id=name,

@@ -6,6 +6,7 @@ were overwritten before they were told. Nothing here touches the disk or the bro
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from edgeagent.contracts.event import EventTime, EventType, Stream, data_text
 from edgeagent.contracts.mqtt import Inbound, Session
@@ -15,6 +16,13 @@ from edgeagent.core.shadow import Heard, TelemetryReading, Telling, Value
 from edgeagent.flows.devices import Device
 from edgeagent.ids import DeviceId, ReadingName
 from edgeagent.store.outbox import NewEvent
+
+# Looking a member up costs as much as the rest of what is done with a reading; these are for every one,
+# or for every message.
+_NOW: Final = Telling.NOW
+_LATER: Final = Telling.LATER
+_STREAM: Final = Stream.TELEMETRY
+_TYPE: Final = EventType.TELEMETRY
 
 
 @dataclass(slots=True)
@@ -51,20 +59,22 @@ class Turn:
         told: set[ReadingName] = set()
         telemetry: dict[ReadingName, Value] = {}
         self._hear_availability(device, message, decoded, time, told)
-        shadow, heard = device.shadow, Heard(time.at, message.heard, message.retain)
+        # What is said of its presence is not among the readings.
+        hear_telemetry, spec_of = device.shadow.hear_telemetry, device.compiled.spec
         for name, value in decoded.readings:
-            spec = device.spec(name)
+            spec = spec_of(name)
             if spec.state:
                 if not _is_outdated(device, name, message):
-                    self._note(device, name, shadow.hear_state(name, value, spec, heard), told)
+                    heard = Heard(time.at, message.heard, message.retain)
+                    self._note(device, name, device.shadow.hear_state(name, value, spec, heard), told)
                 continue
             if spec.event:
                 self._happened(device, name, value, (time, message.heard))
                 continue
-            telling = shadow.hear_telemetry(name, value, spec, message.heard)
-            if telling is Telling.NOW:
+            telling = hear_telemetry(name, value, spec, message.heard)
+            if telling is _NOW:
                 telemetry[name] = value
-            elif telling is Telling.LATER:
+            elif telling is _LATER:
                 self.withholding.add(device.id)
         self._tell(device, told, telemetry, (time, message.heard))
 
@@ -106,7 +116,7 @@ class Turn:
                 self.came_online.add(device.id)
         name = device.compiled.availability
         value = "online" if present else "offline"
-        telling = device.shadow.hear_state(name, value, device.spec(name), heard)
+        telling = device.shadow.hear_state(name, value, device.compiled.spec(name), heard)
         self._note(device, name, telling, told)
 
     def _note(self, device: Device, name: ReadingName, telling: Telling, told: set[ReadingName]) -> None:
@@ -129,10 +139,10 @@ class Turn:
         """
         state: set[ReadingName] = set()
         telemetry: dict[ReadingName, Value] = {}
-        for name, moment in device.shadow.withheld(device.spec).items():
+        for name, moment in device.shadow.withheld(device.compiled.spec).items():
             if moment > now:
                 continue
-            if device.spec(name).state:
+            if device.compiled.spec(name).state:
                 self._note(device, name, Telling.NOW, state)
             else:
                 telemetry[name] = device.shadow.release_telemetry(name, now)
@@ -159,7 +169,7 @@ class Turn:
                 events.append(NewEvent(Stream.RECORD, EventType.GAP, device.id, time, data))
         if telemetry:
             data = data_text({"readings": telemetry})
-            events.append(NewEvent(Stream.TELEMETRY, EventType.TELEMETRY, device.id, time, data))
+            events.append(NewEvent(_STREAM, _TYPE, device.id, time, data))
 
 
 def _is_outdated(device: Device, name: ReadingName, message: Inbound) -> bool:

@@ -18,7 +18,7 @@ from edgeagent.contracts.event import Stream
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.envelope import unproven_payload
-from edgeagent.core.freshness import ISSUER_SKEW
+from edgeagent.core.freshness import begins
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import Ending
 from edgeagent.errors import TransientError
@@ -111,7 +111,7 @@ class Upkeep:
         if surer or any(self._has_begun(row) for row in found.held):
             await self._admission.judge_held()
             found = await self._store.read(_open)
-        over = [row for row in found.all if self._is_over(row)]
+        over = [row for row in found.all if self._is_over(row) and not self._cannot_be_asked(row)]
         awake = [row for row in found.waiting if row not in over and self._may_go_on(row, surer=surer)]
         if over or awake:
             await self._store.write(partial(self._move, over, awake))
@@ -120,6 +120,10 @@ class Upkeep:
         left = [row for row in found.all if row not in over]
         moments = [self._until_over(row) for row in left] + [self._until_begun(row) for row in left]
         return min((moment for moment in moments if moment is not None and moment > _NOTHING), default=None)
+
+    def _cannot_be_asked(self, row: Row) -> bool:
+        """Whether what became of a command that was sent cannot be found out before the broker is back."""
+        return row.sent and row.reason is Reason.BROKER_AWAY and not self._desk.is_linked
 
     def _is_over(self, row: Row) -> bool:
         """Whether a command's time has certainly passed, on the clock that counts for it."""
@@ -141,7 +145,7 @@ class Upkeep:
         if row.reason is not Reason.NOT_YET_VALID or latest is None:
             return None
         command = decode(Command, unproven_payload(row.envelope), limit=COMMAND_BYTES)
-        return command.issued_at - ISSUER_SKEW - latest
+        return begins(command.issued_at, command.sequence) - latest
 
     def _has_begun(self, row: Row) -> bool:
         left = self._until_begun(row)
@@ -152,6 +156,8 @@ class Upkeep:
         if row.reason is Reason.DEVICE_OFFLINE and row.available is None:
             device = self._settling.devices.get(row.device)
             return device is None or device.online is not False
+        if row.reason is Reason.BROKER_AWAY and row.available is None:
+            return self._desk.is_linked
         surer = surer or self._has_begun(row)
         return surer and row.reason in _FOR_THE_TIME and row.available is None
 

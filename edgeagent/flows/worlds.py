@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from edgeagent.contracts.actions import ActionName, Arguments, slot_of
 from edgeagent.contracts.policy import Level
 from edgeagent.core.envelope import Keyring
-from edgeagent.core.freshness import BootDeadline
+from edgeagent.core.freshness import LARGEST_SEQUENCE, BootDeadline, largest_sequence
 from edgeagent.core.gate import Known, Opened, World, keyring, speaker
 from edgeagent.core.lifecycle import State
 from edgeagent.core.operation import operation_key
@@ -98,6 +98,8 @@ class Worlds:
         issuer = speaker(asked, world)
         row = inbox.by_command(db, command.id)
         slot = slot_of(command.action, command.arguments)
+        # What is typed here follows the last sequence of its key, however far ahead the clock was then.
+        largest = largest_sequence(world.wall) if world.local is None else LARGEST_SEQUENCE
         return issuer, replace(
             world,
             known=None
@@ -106,6 +108,6 @@ class Worlds:
             sequence_of=inbox.sequence_of(db, issuer, command.device, command.sequence),
             superseded_by=None
             if slot is None
-            else inbox.later_in_slot(db, issuer, command.device, slot, command.sequence),
+            else inbox.later_in_slot(db, issuer, command.device, slot, (command.sequence, largest)),
             operation=operations.find(db, operation_key(command)),
         )

@@ -57,7 +57,8 @@ SELECT command FROM inbox
 """
 _LATER: Final = """
 SELECT command FROM inbox
- WHERE issuer = :issuer AND device = :device AND slot = :slot AND sequence > :sequence
+ WHERE issuer = :issuer AND device = :device AND slot = :slot
+   AND sequence > :sequence AND sequence <= :largest
    AND state NOT IN ('refused', 'cancelled')
  ORDER BY sequence DESC LIMIT 1
 """
@@ -218,10 +219,19 @@ def last_sequence(db: Snapshot, issuer: KeyId) -> int:
 
 
 def later_in_slot(
-    db: Snapshot, issuer: KeyId, device: DeviceId, slot: str | None, sequence: int
+    db: Snapshot, issuer: KeyId, device: DeviceId, slot: str | None, between: tuple[int, int]
 ) -> CommandId | None:
-    """The latest command of an issuer for a device's slot that comes after ``sequence``."""
-    row = db.row(_LATER, {"issuer": issuer, "device": device, "slot": slot, "sequence": sequence})
+    """The latest command of an issuer for a device's slot.
+
+    Args:
+        db: where to look.
+        issuer: whose.
+        device: for which device.
+        slot: for which slot of it.
+        between: sequences: it comes after the first, and not after the second.
+    """
+    fields: dict[str, SqlValue] = {"issuer": issuer, "device": device, "slot": slot}
+    row = db.row(_LATER, fields | {"sequence": between[0], "largest": between[1]})
     return None if row is None else CommandId(str(row[0]))
 
 

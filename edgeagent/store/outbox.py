@@ -5,8 +5,10 @@ the commit that stores the event, and is never given again (SPEC U1).
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
 from edgeagent.contracts.event import EventTime, EventType, StoredEvent, Stream
@@ -41,9 +43,9 @@ SELECT s.stream AS stream, s.next AS next, count(o.number) AS depth, min(o.at) A
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NewEvent:
-    """An event that has no number yet.
+    """An event that has no number yet. Not frozen, since it is made for every message.
 
     Attributes:
         stream: where it goes.
@@ -85,30 +87,24 @@ def append(tx: Transaction, events: Sequence[NewEvent], *, incarnation: int) -> 
     Returns:
         The number of each, in the order given.
     """
-    counts: dict[Stream, int] = {}
-    for event in events:
-        counts[event.stream] = counts.get(event.stream, 0) + 1
-    following = {stream: _draw(tx, stream, count) for stream, count in counts.items()}
-    numbers: list[int] = []
-    rows = []
-    for event in events:
-        number = following[event.stream]
-        following[event.stream] = number + 1
-        numbers.append(number)
-        time = event.time
-        rows.append(
-            (
-                event.stream,
-                number,
-                event.type,
-                event.device,
-                time.at,
-                time.error,
-                time.boot,
-                incarnation,
-                event.data,
-            )
+    counts = Counter(event.stream for event in events)
+    following = {stream: count(_draw(tx, stream, many)) for stream, many in counts.items()}
+    numbers = [next(following[event.stream]) for event in events]
+    rows = [
+        # As plain text: a member of an enum goes the long way through the module's adapters.
+        (
+            str(event.stream),
+            number,
+            str(event.type),
+            event.device,
+            event.time.at,
+            event.time.error,
+            event.time.boot,
+            incarnation,
+            event.data,
         )
+        for number, event in zip(numbers, events, strict=True)
+    ]
     tx.execute_many(_APPEND, rows)
     return numbers
 
@@ -117,18 +113,20 @@ def batch(db: Snapshot, stream: Stream, *, most: int, most_bytes: int) -> list[S
     """The oldest events of a stream, at most so many and so large; the first one in any case."""
     events: list[StoredEvent] = []
     size = 0
-    for row in db.rows(_BATCH, {"stream": stream, "most": most}):
-        data = bytes(row["data"])
+    # The table is STRICT: what comes out has the types that went in.
+    for number, kind, device, at, error, boot, incarnation, data in db.rows(
+        _BATCH, {"stream": stream, "most": most}
+    ):
         size += len(data)
         if events and size > most_bytes:
             break
         events.append(
             StoredEvent(
-                number=int(row["number"]),
-                type=EventType(row["type"]),
-                device=None if row["device"] is None else DeviceId(str(row["device"])),
-                time=EventTime(int(row["at"]), row["error"], int(row["boot"])),
-                incarnation=int(row["incarnation"]),
+                number=number,
+                type=EventType(kind),
+                device=device,
+                time=EventTime(at, error, boot),
+                incarnation=incarnation,
                 data=data,
             )
         )

@@ -6,8 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeagent.clock import BootId, ClockSource, Wall
-from edgeagent.core.freshness import ISSUER_SKEW, BootDeadline, Validity, validity
+from edgeagent.clock import EPOCH, BootId, ClockSource, Wall
+from edgeagent.core.freshness import (
+    CHANCE_BITS,
+    ISSUER_SKEW,
+    LARGEST_SEQUENCE,
+    BootDeadline,
+    Validity,
+    begins,
+    largest_sequence,
+    validity,
+)
 from tests.support.clocks import FIRST_BOOT, NOON, SECOND_BOOT
 
 pytestmark = pytest.mark.requirement("T5")
@@ -76,6 +85,38 @@ def test_an_interval_that_knows_less_never_says_more(
     assert wide in {exact, Validity.UNSURE, Validity.VALID if exact is Validity.NOT_YET else exact}
     assert blind in {Validity.EXPIRED, Validity.UNSURE}
     assert blind is not Validity.EXPIRED or exact is Validity.EXPIRED
+
+
+@pytest.mark.requirement("T4")
+@given(now=moments, error=errors, sequence=st.integers(1, LARGEST_SEQUENCE))
+def test_a_sequence_is_far_ahead_until_its_time_has_nearly_come(
+    now: datetime, error: timedelta, sequence: int
+) -> None:
+    begun = begins(NOON - timedelta(days=9), sequence)
+    around = max(begun, NOON) + timedelta(seconds=1)
+
+    assert sequence <= largest_sequence(between(begun, begun))
+    assert sequence <= largest_sequence(between(around - error, around))
+    assert sequence <= largest_sequence(between(now, None))
+    if begun > NOON:
+        before = begun - timedelta(milliseconds=1)
+        assert sequence > largest_sequence(between(before - error, before))
+
+
+@pytest.mark.requirement("T4")
+@pytest.mark.parametrize(
+    ("ahead", "is_far"),
+    [
+        (timedelta(0), False),
+        (timedelta(hours=23), False),
+        (timedelta(hours=25), True),
+        (timedelta(days=365), True),
+    ],
+)
+def test_a_day_ahead_is_far(ahead: timedelta, is_far: bool) -> None:  # noqa: FBT001 - a column of the table
+    sequence = (NOON + ahead - EPOCH) // timedelta(milliseconds=1) << CHANCE_BITS | 2**CHANCE_BITS - 1
+
+    assert (sequence > largest_sequence(between(NOON, NOON))) is is_far
 
 
 @pytest.mark.requirement("V6", "L5")

@@ -8,6 +8,7 @@ from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import Precondition
 from edgeagent.contracts.policy import Level, Policy, Role, RoleKind, Tier, TierRule
 from edgeagent.contracts.reasons import Reason
+from edgeagent.core.freshness import BootDeadline
 from edgeagent.core.gate import (
     Accept,
     AddSignatures,
@@ -31,6 +32,7 @@ from tests.core.gating import (
     MINUTE,
     NIGHT,
     OPERATORS,
+    OWN,
     POWER,
     SECOND,
     STRANGER,
@@ -42,7 +44,7 @@ from tests.core.gating import (
     wall,
     world,
 )
-from tests.support.clocks import NOON
+from tests.support.clocks import FIRST_BOOT, NOON
 from tests.support.keys import MemoryKey
 
 OTHER = CommandId("c-0")
@@ -204,6 +206,16 @@ def test_a_command_is_held_whose_issuers_clock_is_far_ahead_of_ours() -> None:
 
     assert held(judged(world(), Moment.ADMIT, **fields)) is Reason.NOT_YET_VALID
     assert isinstance(judged(world(wall=wall(ahead=HOUR)), Moment.ADMIT, **fields), Accept)
+
+
+@pytest.mark.requirement("T4")
+def test_a_sequence_of_a_far_future_is_held_and_not_what_follows_a_keys_own_last() -> None:
+    fields: dict[str, object] = {"sequence": 2**63 - 1}
+    typed = world(local=BootDeadline(FIRST_BOOT, HOUR + MINUTE))
+
+    for moment in Moment:
+        assert held(judged(world(), moment, **fields)) is Reason.NOT_YET_VALID
+    assert isinstance(judged(typed, Moment.ADMIT, OWN, **fields), Accept)
 
 
 # What the device is and shows.

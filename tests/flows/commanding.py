@@ -12,10 +12,8 @@ readings are taken in beside the test, since they are what answers a command. ``
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -23,178 +21,59 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 from pydantic import JsonValue
+from typing_extensions import override
 
 from edgeagent.clock import EPOCH as YEAR_1970
 from edgeagent.clock import ClockSource, Proof, ProvenClock
 from edgeagent.contracts.actions import ActionName, ArgumentValue
 from edgeagent.contracts.command import COMMAND_TYPE, Command, Precondition
-from edgeagent.contracts.door import decode, encode
-from edgeagent.contracts.event import EventType, Stream
-from edgeagent.contracts.policy import POLICY_TYPE, ActionRule, Policy, Role, RoleKind, Tier, TierRule
-from edgeagent.contracts.receipt import Receipt
-from edgeagent.core.audit_chain import AuditKind
+from edgeagent.contracts.door import encode
+from edgeagent.contracts.event import Stream
+from edgeagent.contracts.policy import POLICY_TYPE, Tier
 from edgeagent.core.envelope import Signer, sign
 from edgeagent.core.freshness import BootDeadline
 from edgeagent.core.gate import Verdict
 from edgeagent.core.profile.load import load
 from edgeagent.core.work import Claim
 from edgeagent.flows import claims
-from edgeagent.flows.admission import Admission, Arrival
-from edgeagent.flows.bells import Bell, OutboxBell
+from edgeagent.flows.admission import Arrival
+from edgeagent.flows.bells import OutboxBell
 from edgeagent.flows.claims import Found, NothingDue, Wanted
-from edgeagent.flows.confirmations import Confirmations
-from edgeagent.flows.desk import Desk
 from edgeagent.flows.devices import Devices
-from edgeagent.flows.dispatch import Dispatch
-from edgeagent.flows.ingest import Ingest, IngestSettings
-from edgeagent.flows.local import LocalCommands
-from edgeagent.flows.settling import Settling
 from edgeagent.flows.surroundings import Origin, Surroundings
 from edgeagent.flows.trust import Trust, TrustSettings
-from edgeagent.flows.upkeep import Upkeep
-from edgeagent.flows.worlds import Worlds
 from edgeagent.ids import (
-    CommandId,
     DeviceId,
     Epoch,
     HubId,
     Operation,
     command_id,
-    device_id,
-    hub_id,
     label,
-    new_epoch,
 )
 from edgeagent.metrics import Metrics
 from edgeagent.ports import CrashPoint
 from edgeagent.profiles.shipped import shipped_profiles
-from edgeagent.store import audit, inbox, outbox, receipts
+from edgeagent.store import outbox
 from edgeagent.store.database import Database, Transaction
-from edgeagent.store.inbox_row import Now, Row
+from edgeagent.store.inbox_row import Now
+from tests.flows.points import KilledError, Points
+from tests.flows.recorded import Recorded
+from tests.flows.running import Running, joined
 from tests.flows.scripted import Television
-from tests.support.clocks import NOON, ManualReadings
+from tests.flows.signing import EPOCH, HUB, MILLISECOND, MINUTE, POWER, TV, Keys
+from tests.support.clocks import ManualReadings
 from tests.support.fake_bus import FakeBus
-from tests.support.keys import MemoryKey
-from tests.support.stores import HUB_MIGRATIONS, query
+from tests.support.stores import HUB_MIGRATIONS
 from tests.support.waiting import DEADLINE, eventually
 
-HUB: Final[HubId] = hub_id("venue-7")
-EPOCH: Final[Epoch] = new_epoch(1_800_000_000_000, 7)
-TV: Final[DeviceId] = device_id("tv-1")
-OTHER_TV: Final[DeviceId] = device_id("tv-2")
-POWER: Final = ActionName.POWER
-VOLUME: Final = ActionName.VOLUME
-INPUT: Final = ActionName.INPUT
-TOGGLE: Final = ActionName.TOGGLE
-REBOOT: Final = ActionName.REBOOT
-MILLISECOND: Final = timedelta(milliseconds=1)
-SECOND: Final = timedelta(seconds=1)
-MINUTE: Final = timedelta(minutes=1)
 ERROR: Final = timedelta(milliseconds=20)
 """How far a clock that is proven may be off."""
 
 _PROFILE: Final = Path(__file__).with_name("television.toml")
-_QUICK: Final = IngestSettings(commit_linger=MILLISECOND)
 _CHANCE_BITS: Final = 20
-_EVERYTHING: Final = (
-    "SELECT * FROM inbox ORDER BY run",
-    "SELECT * FROM locks",
-    "SELECT * FROM operations",
-    "SELECT * FROM receipts",
-    "SELECT * FROM outbox",
-    "SELECT * FROM streams",
-    "SELECT * FROM audit ORDER BY number",
-)
 
 
-class KilledError(BaseException):
-    """The process ends here: nothing after it is done. No handler of ours catches it."""
-
-
-class Points:
-    """The named points: a test may let something happen at one, or end the process there.
-
-    Attributes:
-        passed: the points that were passed, oldest first.
-    """
-
-    def __init__(self) -> None:
-        self._last: CrashPoint | None = None
-        self._happens: dict[CrashPoint, Callable[[], None]] = {}
-        self.passed: list[CrashPoint] = []
-
-    def dies_at(self, point: CrashPoint | None) -> None:
-        """End the process when it next passes ``point``; None: let it live."""
-        self._last = point
-
-    def happens_at(self, point: CrashPoint, what: Callable[[], None]) -> None:
-        """Let something happen when ``point`` is next passed."""
-        self._happens[point] = what
-
-    def reached(self, point: CrashPoint) -> None:
-        """See ``CrashPoints``."""
-        self.passed.append(point)
-        what = self._happens.pop(point, None)
-        if what is not None:
-            what()
-        if point is self._last:
-            self._last = None
-            raise KilledError(point)
-
-
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """Who may sign here. ``desk`` and ``night`` are operators, ``stranger`` is known and may nothing."""
-
-    signer: MemoryKey = field(default_factory=MemoryKey)
-    desk: MemoryKey = field(default_factory=MemoryKey)
-    night: MemoryKey = field(default_factory=MemoryKey)
-    stranger: MemoryKey = field(default_factory=MemoryKey)
-    hub: MemoryKey = field(default_factory=MemoryKey)
-
-    def policy(self, **changes: object) -> Policy:
-        """Both operators may do everything everywhere, and so may whoever types at the hub."""
-        low, medium = ActionRule(tier=Tier.LOW), ActionRule(tier=Tier.MEDIUM)
-        operators = frozenset({"desk", "night"})
-        fields: dict[str, object] = {
-            "version": 1,
-            "issued_at": NOON - timedelta(days=1),
-            "expires_at": NOON + timedelta(days=365),
-            "keys": {
-                "desk": self.desk.public.hex(),
-                "night": self.night.public.hex(),
-                "stranger": self.stranger.public.hex(),
-            },
-            "roles": {
-                "operators": Role(kind=RoleKind.COMMAND, keys=operators, actions="*", devices="*"),
-                "nobody": Role(kind=RoleKind.COMMAND, keys=frozenset({"stranger"})),
-                "local": Role(kind=RoleKind.LOCAL_OPERATOR, hubs=frozenset({HUB}), actions="*", devices="*"),
-            },
-            "actions": {POWER: low, VOLUME: low, INPUT: low, TOGGLE: medium, REBOOT: medium},
-            "tiers": {tier: TierRule(attempts=3) for tier in (Tier.LOW, Tier.MEDIUM)},
-        }
-        return Policy(**(fields | changes))  # type: ignore[arg-type]  # checked as it is built
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
-    """One process of a hub: everything that is gone when it ends."""
-
-    store: Database
-    clock: ProvenClock
-    around: Surroundings
-    devices: Devices
-    trust: Trust
-    confirmations: Confirmations
-    admission: Admission
-    desk: Desk
-    upkeep: Upkeep
-    local: LocalCommands
-    dispatch: dict[Tier, Dispatch]
-    ingest: asyncio.Task[None]
-
-
-class Hub:
+class Hub(Recorded):
     """A hub with its broker, keys and time.
 
     Attributes:
@@ -217,12 +96,30 @@ class Hub:
         self.incarnation = 0
         self._numbers = 0
         self._parts: Running | None = None
+        self._clock: ProvenClock | None = None
 
     @property
     def now(self) -> Running:
         """The process that runs."""
         assert self._parts is not None, "the hub does not run"
         return self._parts
+
+    @property
+    @override
+    def store(self) -> Database:
+        """Its database, open."""
+        return self.now.store
+
+    @property
+    def clock(self) -> ProvenClock:
+        """The clock of the process that runs."""
+        assert self._clock is not None, "the hub does not run"
+        return self._clock
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a process runs."""
+        return self._parts is not None
 
     # A process.
 
@@ -244,49 +141,20 @@ class Hub:
         profiles = {each.id: each for each in map(load, [*shipped_profiles(), _PROFILE.read_bytes()])}
         devices = Devices(store, self.bus, profiles, around)
         await devices.load()
-        self._parts = self._joined(store, clock, around, trust, devices)
+        self._clock = clock
+        self._parts = joined(store, self.bus, self.keys.hub, around, trust, devices)
         if is_proven:
             self.time_is_known()
         self.bus.comes_up()
         await self.settles()
 
-    def _joined(
-        self, store: Database, clock: ProvenClock, around: Surroundings, trust: Trust, devices: Devices
-    ) -> Running:
-        """Build what works commands, as the agent does."""
-        confirmations = Confirmations(clock)
-        lanes = {tier: Bell() for tier in Tier}
-        settling = Settling(devices, around)
-        worlds = Worlds(devices, trust, around, self.keys.hub.public)
-        admission = Admission(store, worlds, settling, lanes)
-        desk = Desk(store, self.bus, worlds, settling, confirmations, lanes)
-        upkeep = Upkeep(store, admission, desk, settling, around)
-        confirmations.when_online(lambda _: upkeep.bell.ring())
-        trust.when_proven(upkeep.time_is_surer)
-        trust.when_proven(desk.wake)
-        ingest = Ingest(store, self.bus, devices, confirmations, around, _QUICK)
-        return Running(
-            store=store,
-            clock=clock,
-            around=around,
-            devices=devices,
-            trust=trust,
-            confirmations=confirmations,
-            admission=admission,
-            desk=desk,
-            upkeep=upkeep,
-            local=LocalCommands(store, admission, self.keys.hub, around),
-            dispatch={tier: Dispatch(desk, tier, clock, around.chance, around.metrics) for tier in Tier},
-            ingest=asyncio.create_task(ingest.run()),
-        )
-
     async def dies(self) -> None:
         """End the process at once: what is not committed is not."""
         parts, self._parts = self.now, None
         self.points.dies_at(None)
-        parts.ingest.cancel()
+        parts.taking_in.cancel()
         with suppress(asyncio.CancelledError, KilledError):
-            await parts.ingest
+            await parts.taking_in
         await parts.store.close()
         self.bus.loses_client()
 
@@ -303,7 +171,7 @@ class Hub:
 
     async def settles(self) -> None:
         """Wait until all that devices have said is taken in, and told to who waits for it."""
-        task = self.now.ingest
+        task = self.now.taking_in
         await eventually(lambda: task.done() or not (self.bus.arrived or self.bus.unacknowledged))
         if task.done():
             task.result()
@@ -317,7 +185,7 @@ class Hub:
     async def is_killed(self, point: CrashPoint, lane: Tier = Tier.LOW) -> None:
         """Claim and work what is due, and die at a point on the way."""
         self.points.dies_at(point)
-        ingest = self.now.ingest
+        ingest = self.now.taking_in
         working = asyncio.create_task(self.works(lane))
         await asyncio.wait((working, ingest), return_when=asyncio.FIRST_COMPLETED)
         working.cancel()
@@ -335,14 +203,14 @@ class Hub:
 
     def time_is_known(self, moment: datetime | None = None, *, error: timedelta = ERROR) -> None:
         """Prove what the time is; by default that the clock is right."""
-        clock = self.now.clock
+        clock = self.clock
         wall = self.readings.wall() if moment is None else moment
         clock.prove(Proof(source=ClockSource.STATEMENT, wall=wall, error=error, at=clock.boot()))
         self.now.upkeep.time_is_surer()
 
     def lease_time(self) -> Now:
         """The present, as leases count it."""
-        clock = self.now.clock
+        clock = self.clock
         return Now(clock.boot_id, clock.boot() // MILLISECOND, self.incarnation)
 
     # Who may do what.
@@ -412,7 +280,7 @@ class Hub:
 
     async def admits_local(self, command: Command, *, valid_for: timedelta = MINUTE) -> Verdict:
         """Let a command come in that was typed here."""
-        clock = self.now.clock
+        clock = self.clock
         local = BootDeadline(clock.boot_id, clock.boot() + valid_for)
         arrival = Arrival(self.signed(command, self.keys.hub), local, "uid:1000 anna")
         [admitted] = await self.now.admission.admit([arrival])
@@ -470,51 +338,6 @@ class Hub:
         """Let the cloud acknowledge records."""
         await self.now.store.write(partial(outbox.acknowledge, stream=Stream.RECORD, numbers=numbers))
 
-    # What an outsider sees.
-
-    async def row(self, command: Command | CommandId) -> Row:
-        """A command as it stands in the inbox."""
-        name = command.id if isinstance(command, Command) else command
-        row = await self.now.store.read(partial(inbox.by_command, command=name))
-        assert row is not None, f"no {name} is stored"
-        return row
-
-    async def receipt(self, command: Command | CommandId) -> Receipt | None:
-        """A command's result, if it has one."""
-        name = command.id if isinstance(command, Command) else command
-        raw = await self.now.store.read(partial(receipts.load, command=name))
-        return None if raw is None else decode(Receipt, raw, limit=8192)
-
-    async def ended(self, command: Command | CommandId) -> Receipt:
-        """The result of a command that has ended."""
-        receipt = await self.receipt(command)
-        assert receipt is not None, f"it stands at {(await self.row(command)).state}"
-        return receipt
-
-    async def records(self, kind: EventType) -> list[tuple[int, dict[str, JsonValue]]]:
-        """The events of a kind in the stream of records, with their numbers."""
-        read = partial(outbox.batch, stream=Stream.RECORD, most=10_000, most_bytes=2**30)
-        events = await self.now.store.read(read)
-        return [(each.number, json.loads(each.data)) for each in events if each.type is kind]
-
-    async def audited(self, *kinds: AuditKind) -> list[dict[str, JsonValue]]:
-        """What is on record of some kinds, oldest first; the chain is whole."""
-        assert await self.now.store.read(audit.verify) is None
-        rows = await self.now.store.read(partial(audit.rows, after=0, most=100_000))
-        return [
-            {"subject": row.subject, "actor": row.actor} | json.loads(row.detail)
-            for row, _ in rows
-            if row.kind in kinds
-        ]
-
-    def contents(self) -> list[list[tuple[object, ...]]]:
-        """All that is stored of commands and events: to see that something has changed nothing."""
-        return [query(self.path, sql) for sql in _EVERYTHING]
-
-    def rows(self, sql: str) -> list[tuple[object, ...]]:
-        """What the database holds, as another program sees it."""
-        return query(self.path, sql)
-
 
 class _SeenError(Exception):
     """Takes back what was claimed only to see whether it could be."""
@@ -537,5 +360,5 @@ async def new_hub(folder: Path) -> AsyncIterator[Hub]:
     try:
         yield hub
     finally:
-        if hub._parts is not None:
+        if hub.is_running:
             await hub.dies()

@@ -15,7 +15,8 @@ from edgeagent.core.gate import Accept, Duplicate, Hold, Refuse, Verdict
 from edgeagent.core.lifecycle import State
 from edgeagent.flows.admission import Arrival
 from edgeagent.ids import HubId, Operation, command_id, new_epoch
-from tests.flows.commanding import MINUTE, OTHER_TV, POWER, TV, VOLUME, Hub, new_hub
+from tests.flows.commanding import Hub, new_hub
+from tests.flows.signing import MINUTE, OTHER_TV, POWER, TV, VOLUME
 from tests.support.keys import MemoryKey
 
 

@@ -17,7 +17,8 @@ from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.envelope import merged, sign, unproven_payload
 from edgeagent.core.gate import AddSignatures, Duplicate, Hold, Refuse
 from edgeagent.core.lifecycle import State
-from tests.flows.commanding import MINUTE, POWER, REBOOT, SECOND, Hub, new_hub
+from tests.flows.commanding import Hub, new_hub
+from tests.flows.signing import MINUTE, POWER, REBOOT, SECOND
 from tests.support.clocks import LoopTime
 from tests.support.keys import MemoryKey
 from tests.support.waiting import eventually

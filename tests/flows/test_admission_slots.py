@@ -14,8 +14,9 @@ from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.gate import Accept, Refuse
 from edgeagent.core.lifecycle import State
 from edgeagent.ports import CrashPoint
-from tests.flows.commanding import MINUTE, OTHER_TV, POWER, SECOND, TOGGLE, VOLUME, Hub, new_hub
+from tests.flows.commanding import Hub, new_hub
 from tests.flows.scripted import Television
+from tests.flows.signing import MINUTE, OTHER_TV, POWER, SECOND, TOGGLE, VOLUME
 
 pytestmark = pytest.mark.requirement("T4")
 
@@ -226,6 +227,28 @@ async def test_one_that_was_refused_takes_nobodys_place(hub: Hub, tv: Television
 
     assert await outcome(hub, on) is Outcome.SUCCEEDED
     assert tv.effects == [("power", True)]
+
+
+@pytest.mark.requirement("T4")
+async def test_a_sequence_of_a_far_future_locks_nobody_out(hub: Hub, tv: Television) -> None:
+    """Whoever has stolen a key signs the largest sequence there is; the issuer goes on as before."""
+    stolen = hub.command(POWER, on=False, sequence=2**63 - 1, valid_for=2 * MINUTE)
+    honest = hub.command(POWER, on=True)
+    await hub.admits(stolen)
+    assert (await hub.row(stolen)).reason is Reason.NOT_YET_VALID
+
+    await hub.admits(honest)
+    await hub.works()
+    assert await outcome(hub, honest) is Outcome.SUCCEEDED
+    hub.passes(3 * MINUTE)
+    await hub.now.upkeep.look()
+    again = hub.command(POWER, on=False)
+    await hub.admits(again)
+    await hub.works()
+
+    assert await outcome(hub, stolen) is Outcome.EXPIRED
+    assert await outcome(hub, again) is Outcome.SUCCEEDED
+    assert tv.effects == [("power", True), ("power", False)]
 
 
 async def test_each_that_gives_way_has_one_receipt(hub: Hub, tv: Television) -> None:

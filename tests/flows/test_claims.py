@@ -15,19 +15,9 @@ from edgeagent.core.work import Claim, Ending, Later, StepName
 from edgeagent.errors import LostRaceError
 from edgeagent.flows.claims import LEASE
 from edgeagent.ports import CrashPoint
-from tests.flows.commanding import (
-    MILLISECOND,
-    MINUTE,
-    OTHER_TV,
-    POWER,
-    REBOOT,
-    SECOND,
-    TV,
-    VOLUME,
-    Hub,
-    KilledError,
-    new_hub,
-)
+from tests.flows.commanding import Hub, new_hub
+from tests.flows.points import KilledError
+from tests.flows.signing import MILLISECOND, MINUTE, OTHER_TV, POWER, REBOOT, SECOND, TV, VOLUME
 from tests.support.clocks import LoopTime
 from tests.support.waiting import eventually
 
@@ -195,16 +185,15 @@ async def test_a_lease_that_is_renewed_in_time_does_not_lapse(hub: Hub) -> None:
 
 
 @pytest.mark.requirement("L1", "L2", "L3")
-@pytest.mark.parametrize("is_taken", [False, True], ids=["lapsed", "lapsed and taken over"])
-async def test_a_late_holder_can_do_nothing_any_more(
-    hub: Hub,
-    is_taken: bool,  # noqa: FBT001 - a column of the table
-) -> None:
+@pytest.mark.parametrize("since", ["lapsed", "queued again", "taken over"])
+async def test_a_late_holder_can_do_nothing_any_more(hub: Hub, since: str) -> None:
     command = hub.command(POWER)
-    await hub.admits(command)
+    await hub.admits(command, hub.command(REBOOT, device=OTHER_TV))
     late = await hub.claims()
     hub.passes(LEASE)
-    if is_taken:
+    if since == "queued again":
+        await hub.claims(Tier.MEDIUM, holder="worker-2")
+    elif since == "taken over":
         await hub.claims(holder="worker-2")
     before = hub.contents()
     desk = hub.now.desk
@@ -213,7 +202,7 @@ async def test_a_late_holder_can_do_nothing_any_more(
         await desk.renew(late)
     with pytest.raises(LostRaceError):
         await desk.publish(late, StepName.ACT)
-    if is_taken:
+    if since != "lapsed":
         with pytest.raises(LostRaceError):
             await desk.publish(late, StepName.READ_BACK)
         with pytest.raises(LostRaceError):

@@ -38,20 +38,10 @@ from edgeagent.flows.claims import LEASE
 from edgeagent.ids import CommandId, DeviceId, topic
 from edgeagent.ports import CrashPoint
 from edgeagent.store import audit, locks
-from tests.flows.commanding import (
-    MILLISECOND,
-    MINUTE,
-    OTHER_TV,
-    POWER,
-    REBOOT,
-    SECOND,
-    TOGGLE,
-    TV,
-    VOLUME,
-    Hub,
-    KilledError,
-)
+from tests.flows.commanding import Hub
+from tests.flows.points import KilledError
 from tests.flows.scripted import Television
+from tests.flows.signing import MILLISECOND, MINUTE, OTHER_TV, POWER, REBOOT, SECOND, TOGGLE, TV, VOLUME
 
 T = TypeVar("T")
 
@@ -96,10 +86,12 @@ class CommandsOverTime(RuleBasedStateMachine):
     @override
     def teardown(self) -> None:
         try:
-            self._run(self._all_comes_to_an_end())
+            if self._hub.is_running:
+                self._run(self._all_comes_to_an_end())
         finally:
             # A database that is left open keeps the whole process from ending.
-            self._run(self._hub.dies())
+            if self._hub.is_running:
+                self._run(self._hub.dies())
             self._runner.close()
             self._folder.cleanup()
 
@@ -335,6 +327,7 @@ class CommandsOverTime(RuleBasedStateMachine):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # to bring a failing history down to its core takes a while
 @pytest.mark.requirement("L1", "L2", "L3", "Q4", "I3", "R5", "S3")
 def test_whatever_happens_to_commands_in_whatever_order_their_promises_hold() -> None:
     run_state_machine_as_test(CommandsOverTime, settings=settings(max_examples=30, stateful_step_count=30))

@@ -17,19 +17,9 @@ from edgeagent.errors import BrokenInvariantError, LostRaceError, RejectedError
 from edgeagent.flows.claims import LEASE
 from edgeagent.ids import DeviceId, device_id, label
 from edgeagent.ports import CrashPoint
-from tests.flows.commanding import (
-    MILLISECOND,
-    MINUTE,
-    OTHER_TV,
-    POWER,
-    REBOOT,
-    SECOND,
-    TV,
-    VOLUME,
-    Hub,
-    new_hub,
-)
+from tests.flows.commanding import Hub, new_hub
 from tests.flows.scripted import Television
+from tests.flows.signing import MILLISECOND, MINUTE, OTHER_TV, POWER, REBOOT, SECOND, TV, VOLUME
 from tests.support.clocks import LoopTime
 from tests.support.waiting import eventually
 
@@ -207,7 +197,7 @@ async def test_a_command_that_is_put_off_says_why_and_until_when(hub: Hub, tv: T
     row = await hub.row(command)
     due = hub.lease_time().milliseconds + 7000
     assert (row.state, row.reason, row.last_error) == (State.WAITING, Reason.RETRYING, "it shows False")
-    assert row.available == (due, hub.now.clock.boot_id)
+    assert row.available == (due, hub.clock.boot_id)
     [act] = await hub.audited(AuditKind.COMMAND_WAITING)
     assert (act["subject"], act["due_in"], act["error"]) == (command.id, 7.0, "it shows False")
     assert (await hub.now.local.one(command.id)).last_error == "it shows False"

@@ -14,8 +14,9 @@ from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.lifecycle import State
 from edgeagent.ids import DeviceId, device_id, label
-from tests.flows.commanding import HUB, MINUTE, POWER, REBOOT, SECOND, TOGGLE, VOLUME, Hub, new_hub
+from tests.flows.commanding import Hub, new_hub
 from tests.flows.scripted import Television
+from tests.flows.signing import HUB, MINUTE, POWER, REBOOT, SECOND, TOGGLE, VOLUME
 
 SHELLY: DeviceId = device_id("shellyplus1pm-a8032abe54dc")
 PLUG: DeviceId = device_id("AABBCCDDEEFF")

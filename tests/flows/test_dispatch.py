@@ -11,19 +11,8 @@ from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.lifecycle import State
-from tests.flows.commanding import (
-    INPUT,
-    MILLISECOND,
-    MINUTE,
-    POWER,
-    REBOOT,
-    SECOND,
-    TOGGLE,
-    TV,
-    VOLUME,
-    Hub,
-    new_hub,
-)
+from tests.flows.commanding import Hub, new_hub
+from tests.flows.signing import INPUT, MILLISECOND, MINUTE, POWER, REBOOT, SECOND, TOGGLE, TV, VOLUME
 
 
 @pytest.fixture

@@ -5,24 +5,17 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from edgeagent.contracts.command import Precondition
 from edgeagent.contracts.policy import Role, RoleKind, Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.lifecycle import State
-from tests.flows.commanding import (
-    MINUTE,
-    POWER,
-    REBOOT,
-    SECOND,
-    TOGGLE,
-    TV,
-    VOLUME,
-    Hub,
-    new_hub,
-)
+from edgeagent.ids import label
+from tests.flows.commanding import Hub, new_hub
 from tests.flows.scripted import Television
+from tests.flows.signing import MINUTE, POWER, REBOOT, SECOND, TOGGLE, TV, VOLUME
 
 
 @pytest.fixture
@@ -188,6 +181,29 @@ async def test_a_device_that_is_let_go_between_claim_and_act_is_not_acted_on(
 
     receipt = await hub.ended(command)
     assert (receipt.outcome, receipt.reason, receipt.attempts) == (Outcome.FAILED, Reason.DEVICE_UNKNOWN, 0)
+    assert (tv.effects, hub.bus.published) == ([], [])
+
+
+@pytest.mark.requirement("V2", "V4")
+@pytest.mark.parametrize(
+    ("profile", "parameters", "expected"),
+    [
+        pytest.param("shelly-gen2", {"covers": [0]}, Reason.UNSUPPORTED_ACTION, id="cannot do it"),
+        pytest.param("shelly-gen2", {"switches": [0, 1]}, Reason.BAD_ARGUMENTS, id="has two of it"),
+    ],
+)
+async def test_a_device_that_became_another_meanwhile_is_asked_for_what_it_can_do(
+    hub: Hub, tv: Television, profile: str, parameters: dict[str, JsonValue], expected: Reason
+) -> None:
+    command = hub.command(POWER, on=True)
+    await hub.admits(command)
+    await hub.now.devices.forget(TV, actor="uid:0 root")
+    await hub.now.devices.admit(TV, profile, parameters, label("Another"), actor="uid:0 root")
+
+    await hub.works()
+
+    receipt = await hub.ended(command)
+    assert (receipt.outcome, receipt.reason) == (Outcome.REFUSED, expected)
     assert (tv.effects, hub.bus.published) == ([], [])
 
 

@@ -1,6 +1,9 @@
 """Working a command while the device, the broker or its listeners are not there."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,8 +15,12 @@ from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.lifecycle import State
 from edgeagent.errors import RejectedError
 from edgeagent.ports import CrashPoint
-from tests.flows.commanding import MINUTE, POWER, REBOOT, SECOND, TOGGLE, TV, Hub, new_hub
+from tests.flows.commanding import Hub, new_hub
 from tests.flows.scripted import Television
+from tests.flows.signing import MINUTE, POWER, REBOOT, SECOND, TOGGLE, TV
+from tests.support.clocks import LoopTime
+from tests.support.stores import full_disk
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -102,26 +109,25 @@ async def test_where_nobody_listens_nothing_was_sent_and_it_is_tried_again_soon(
 
 
 @pytest.mark.requirement("E2", "H3")
-async def test_a_broker_that_is_away_burns_no_attempt_however_often_it_is_tried(
-    hub: Hub, tv: Television
-) -> None:
+async def test_a_broker_that_is_away_is_waited_for_without_a_try_or_a_word(hub: Hub, tv: Television) -> None:
     command = hub.command(TOGGLE)
     await hub.admits(command)
     hub.bus.goes_down()
     await hub.settles()
 
+    await hub.works(Tier.MEDIUM)
+    said = len(hub.rows("SELECT number FROM audit"))
     for _ in range(5):
-        await hub.works(Tier.MEDIUM)
+        hub.passes(timedelta(seconds=10))
+        await hub.now.upkeep.look()
         row = await hub.row(command)
-        assert (row.state, row.reason, row.attempts, row.sent) == (
-            State.WAITING,
-            Reason.BROKER_AWAY,
-            0,
-            False,
-        )
+        assert (row.state, row.reason, row.available) == (State.WAITING, Reason.BROKER_AWAY, None)
+        assert (row.attempts, row.sent) == (0, False)
+    assert len(hub.rows("SELECT number FROM audit")) == said
 
     hub.bus.comes_up()
     await hub.settles()
+    await hub.now.upkeep.look()
     await hub.works(Tier.MEDIUM)
     receipt = await hub.ended(command)
     assert (receipt.outcome, receipt.attempts, tv.effects) == (Outcome.SUCCEEDED, 1, [("toggle", True)])
@@ -176,9 +182,11 @@ async def test_what_cannot_be_asked_while_the_broker_is_away_is_found_out_when_i
     row = await hub.row(command)
     assert (row.state, row.reason, row.attempts) == (State.WAITING, Reason.BROKER_AWAY, 1)
     await hub.now.upkeep.look()
+    assert (await hub.row(command)).state is State.WAITING
     hub.bus.comes_up()
     await hub.settles()
     tv.obeys()
+    await hub.now.upkeep.look()
     await hub.works()
 
     receipt = await hub.ended(command)
@@ -207,6 +215,61 @@ async def test_what_the_broker_does_not_take_has_failed_and_is_not_tried_again(
     assert (receipt.detail or "").startswith(detail or "")
     assert tv.effects == []
     assert not await hub.has_work()
+
+
+@pytest.mark.requirement("E2", "M2")
+async def test_where_nobody_listens_to_a_question_nobody_waits_for_its_answer(
+    hub: Hub, tv: Television
+) -> None:
+    tv.is_deaf()
+    hub.bus.answers_publish_with(PublishResult.TAKEN, PublishResult.NOBODY_LISTENS)
+    command = hub.command(POWER, on=True)
+    await hub.admits(command)
+
+    await hub.works()
+
+    row = await hub.row(command)
+    assert (row.state, row.reason, row.attempts) == (State.WAITING, Reason.RETRYING, 1)
+    assert tv.asked == 0
+
+
+@pytest.mark.requirement("L3", "H3")
+async def test_a_worker_that_has_lost_its_lock_goes_on_with_the_next_command(
+    hub: Hub, tv: Television
+) -> None:
+    lost, following = hub.command(POWER, on=True), hub.command(REBOOT)
+    await hub.admits(lost)
+    hub.points.happens_at(CrashPoint.STEP_RECORDED, lambda: hub.passes(MINUTE))
+
+    await hub.works_until(lambda: hub.receipt(lost))
+
+    receipt = await hub.ended(lost)
+    assert (receipt.outcome, receipt.attempts, receipt.fence) == (Outcome.SUCCEEDED, 2, 2)
+    await hub.admits(following)
+    await hub.works(Tier.MEDIUM)
+    assert tv.effects == [("power", True), ("reboot", True)]
+
+
+@pytest.mark.requirement("R2", "H3")
+async def test_a_worker_whose_disk_fails_goes_on_when_it_takes_writes_again(
+    hub: Hub, tv: Television, caplog: pytest.LogCaptureFixture
+) -> None:
+    timers = LoopTime()
+    command = hub.command(POWER, on=True)
+    await hub.admits(command)
+    working = asyncio.create_task(hub.now.dispatch[Tier.LOW].run("worker-1"))
+    with full_disk(hub.path):
+        await eventually(lambda: "command left" in caplog.messages)
+        assert tv.effects == []
+
+    timers.passes(MINUTE)
+    hub.passes(MINUTE)
+    await eventually(lambda: hub.rows("SELECT state FROM inbox") == [("succeeded",)])
+    working.cancel()
+    with suppress(asyncio.CancelledError):
+        await working
+
+    assert tv.effects == [("power", True)]
 
 
 @pytest.mark.requirement("L6", "E2")

@@ -12,8 +12,9 @@ from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.lifecycle import State
 from edgeagent.core.operation import OperationState
-from tests.flows.commanding import MINUTE, OTHER_TV, POWER, REBOOT, SECOND, TOGGLE, Hub, new_hub
+from tests.flows.commanding import Hub, new_hub
 from tests.flows.scripted import Television
+from tests.flows.signing import MINUTE, OTHER_TV, POWER, REBOOT, SECOND, TOGGLE
 
 
 @pytest.fixture

@@ -14,7 +14,9 @@ from edgeagent.core.lifecycle import State
 from edgeagent.core.retry import BackoffRule
 from edgeagent.flows.downlink import Downlink, DownlinkSettings
 from edgeagent.ports import CrashPoint, Trouble
-from tests.flows.commanding import HUB, MINUTE, POWER, SECOND, VOLUME, Hub, KilledError, new_hub
+from tests.flows.commanding import Hub, new_hub
+from tests.flows.points import KilledError
+from tests.flows.signing import HUB, MINUTE, POWER, SECOND, VOLUME
 from tests.support.clocks import LoopTime
 from tests.support.fake_cloud import FakeCloud
 from tests.support.keys import MemoryKey
@@ -35,7 +37,7 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
 @pytest.fixture
 def cloud(hub: Hub) -> FakeCloud:
     """The cloud's queue, empty."""
-    return FakeCloud(HUB, hub.now.clock)
+    return FakeCloud(HUB, hub.clock)
 
 
 @asynccontextmanager
@@ -206,7 +208,7 @@ async def test_without_a_policy_what_comes_is_refused_and_acknowledged(
 ) -> None:
     hub = Hub(tmp_path)
     await hub.starts()
-    cloud = FakeCloud(HUB, hub.now.clock)
+    cloud = FakeCloud(HUB, hub.clock)
     async with fetching(hub, cloud):
         cloud.offers(hub.signed(hub.command(POWER, on=True)))
 

@@ -17,8 +17,9 @@ from edgeagent.core.gate import Duplicate
 from edgeagent.core.lifecycle import State
 from edgeagent.errors import RejectedError, StorageError
 from edgeagent.ids import command_id, operation
-from tests.flows.commanding import MILLISECOND, MINUTE, OTHER_TV, POWER, REBOOT, SECOND, TV, Hub, new_hub
+from tests.flows.commanding import Hub, new_hub
 from tests.flows.scripted import Television
+from tests.flows.signing import MILLISECOND, MINUTE, OTHER_TV, POWER, REBOOT, SECOND, TV
 from tests.support.stores import broken_log
 
 ANNA = "uid:1000 anna"
@@ -154,7 +155,7 @@ async def test_it_is_good_for_a_minute_or_for_less_where_the_policy_says_so(hub:
     short, long = await sent(hub), await sent(hub, action=REBOOT, arguments={})
 
     assert short.refused is long.refused is None
-    now = hub.now.clock.boot() // MILLISECOND
+    now = hub.clock.boot() // MILLISECOND
     until = [int(str(row[0])) - now for row in hub.rows("SELECT local_until FROM inbox ORDER BY run")]
     assert until == [20_000, 60_000]
     hub.passes(30 * SECOND)

@@ -16,8 +16,9 @@ from edgeagent.errors import IllegalTransitionError, LostRaceError, StorageError
 from edgeagent.flows.claims import LEASE
 from edgeagent.flows.settling import Ended, Settling
 from edgeagent.store import locks
-from tests.flows.commanding import POWER, REBOOT, SECOND, TV, Hub, new_hub
+from tests.flows.commanding import Hub, new_hub
 from tests.flows.scripted import Television
+from tests.flows.signing import POWER, REBOOT, SECOND, TV
 from tests.support.stores import broken_log
 
 FULL = Path("/dev/full")

@@ -15,8 +15,10 @@ from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.gate import Duplicate
 from edgeagent.core.lifecycle import State
 from edgeagent.ports import CrashPoint
-from tests.flows.commanding import POWER, REBOOT, TOGGLE, Hub, KilledError, new_hub
+from tests.flows.commanding import Hub, new_hub
+from tests.flows.points import KilledError
 from tests.flows.scripted import Television
+from tests.flows.signing import POWER, REBOOT, TOGGLE
 
 pytestmark = pytest.mark.requirement("R5", "I3", "Q4", "S3")
 

@@ -14,10 +14,11 @@ from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import Later
 from edgeagent.errors import StorageError
-from tests.flows.commanding import MINUTE, OTHER_TV, POWER, REBOOT, SECOND, TV, VOLUME, Hub, new_hub
+from tests.flows.commanding import Hub, new_hub
 from tests.flows.scripted import Television
+from tests.flows.signing import MINUTE, OTHER_TV, POWER, REBOOT, SECOND, TV, VOLUME
 from tests.support.clocks import LoopTime
-from tests.support.stores import broken_log
+from tests.support.stores import broken_log, full_disk
 from tests.support.waiting import eventually
 
 
@@ -286,6 +287,26 @@ async def test_a_disk_that_fails_while_it_looks_loses_nothing_of_what_it_was_tol
 
     assert states(hub) == ["queued"]
     assert tv.effects == []
+
+
+@pytest.mark.requirement("R2", "H3")
+async def test_it_goes_on_by_itself_when_the_disk_takes_writes_again(
+    hub: Hub, tv: Television, caplog: pytest.LogCaptureFixture
+) -> None:
+    command = hub.command(POWER, on=True, valid_for=MINUTE)
+    tv.goes_offline()
+    await hub.settles()
+    await hub.admits(command)
+    await hub.works()
+    async with looking(hub) as timers:
+        with full_disk(hub.path):
+            hub.passes(2 * MINUTE)
+            hub.now.upkeep.bell.ring()
+            await eventually(lambda: "upkeep fails" in caplog.messages)
+            assert states(hub) == ["waiting"]
+
+        timers.passes(2 * SECOND)
+        await eventually(lambda: states(hub) == ["expired"])
 
 
 @pytest.mark.requirement("Q9", "T4")

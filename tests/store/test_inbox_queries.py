@@ -155,7 +155,7 @@ async def test_how_many_a_lane_works(store: Database) -> None:
 async def test_a_later_one_counts_unless_it_was_refused_or_withdrawn(store: Database, state: State) -> None:
     await store.write(lambda tx: inserted(tx, new("later", sequence=5), state))
 
-    found = await store.read(lambda db: inbox.later_in_slot(db, DESK, LAMP, "power", 4))
+    found = await store.read(lambda db: inbox.later_in_slot(db, DESK, LAMP, "power", (4, 9)))
 
     assert found == (None if state in {State.REFUSED, State.CANCELLED} else "later")
 
@@ -175,10 +175,13 @@ async def test_the_latest_of_the_same_issuer_device_and_slot_is_found(store: Dat
     await store.write(lambda tx: [inserted(tx, command) for command in commands])
 
     found = await store.read(
-        lambda db: [inbox.later_in_slot(db, DESK, LAMP, "power", number) for number in (0, 1, 5, 6)]
+        lambda db: [
+            inbox.later_in_slot(db, DESK, LAMP, "power", between)
+            for between in ((0, 99), (1, 99), (5, 99), (6, 99), (0, 5), (1, 4))
+        ]
     )
 
-    assert found == ["latest", "latest", "latest", None]
+    assert found == ["latest", "latest", "latest", None, "later", None]
 
 
 @pytest.mark.requirement("T4")

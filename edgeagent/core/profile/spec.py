@@ -40,8 +40,8 @@ class ReadingSpec:
     max_interval: timedelta | None = timedelta(hours=1)
 
 
-AVAILABILITY_SPEC: Final = ReadingSpec(kind=ReadingKind.TEXT, state=True)
-"""Of the reading that says whether a device is there."""
+AVAILABILITY_SPEC: Final = ReadingSpec(kind=ReadingKind.TEXT, state=True, min_interval=timedelta(seconds=5))
+"""Of the reading that says whether a device is there: one that comes and goes is told every few seconds."""
 
 
 def specs_of(profile: DeviceProfile) -> dict[str, ReadingSpec]:

@@ -33,14 +33,15 @@ CREATE TABLE inbox (
     last_error     TEXT,
     UNIQUE (command, ordinal),
     CHECK ((local_boot IS NULL) = (local_until IS NULL)),
+    CHECK (sent = 0 OR state NOT IN ('superseded', 'cancelled', 'expired', 'refused')),
     CHECK (available_at IS NULL OR (state = 'waiting' AND available_boot IS NOT NULL))
 ) STRICT;
 
 -- A sequence number is used once per issuer and device, however often its command is run.
 CREATE UNIQUE INDEX inbox_sequence ON inbox (issuer, device, sequence) WHERE ordinal = 1;
 CREATE INDEX inbox_open ON inbox (lane, run) WHERE state IN ('held', 'queued', 'waiting', 'running');
-CREATE INDEX inbox_slot ON inbox (device, slot, issuer, sequence)
-    WHERE state IN ('held', 'queued', 'waiting', 'running');
+-- Final rows too: whether a later command has come is asked of every one.
+CREATE INDEX inbox_slot ON inbox (device, slot, issuer, sequence);
 
 -- The one lease there is. The row of a device stays when its lock is free, for its fence.
 CREATE TABLE locks (

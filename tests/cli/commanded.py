@@ -1,0 +1,78 @@
+"""A terminal at a hub that works commands: the real words over the real socket, with scripted devices.
+
+async with commanded(tmp_path) as terminal:
+    tv = await terminal.hub.television()
+    said = await terminal.types("send", "tv-1", "power", "on=true")
+    assert said.status == 0
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from edgeagent.adapters.admin_socket import AdminSocket
+from edgeagent.contracts.policy import Tier
+from edgeagent.flows.brokerwatch import BrokerWatch
+from edgeagent.flows.health import Health
+from edgeagent.flows.operator import HubOperator
+from tests.cli.building import Terminal, lonely_terminal
+from tests.flows.commanding import Hub
+
+
+@dataclass(frozen=True, slots=True)
+class Commanded(Terminal):
+    """A terminal at a hub that works commands.
+
+    Attributes:
+        hub: the hub.
+    """
+
+    hub: Hub
+
+
+@asynccontextmanager
+async def commanded(folder: Path, *, has_policy: bool = True) -> AsyncIterator[Commanded]:
+    """A hub whose workers work, with or without a policy."""
+    hub = Hub(folder)
+    await hub.starts()
+    if has_policy:
+        await hub.has_policy()
+    async with lonely_terminal(folder) as lonely:
+        admin = AdminSocket(lonely.run_dir / "admin.sock", _operator(hub, folder))
+        await admin.open()
+        works: list[Callable[[], Coroutine[None, None, None]]] = [
+            hub.now.upkeep.run,
+            *(partial(hub.now.dispatch[tier].run, f"{tier}-1") for tier in (Tier.LOW, Tier.MEDIUM)),
+        ]
+        tasks = [asyncio.create_task(work()) for work in works]
+        try:
+            yield Commanded(lonely.config, lonely.run_dir, hub)
+            assert not any(task.done() for task in tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+            await admin.close()
+            await hub.dies()
+
+
+def _operator(hub: Hub, folder: Path) -> HubOperator:
+    """What answers at this hub."""
+    now = hub.now
+    health = Health(
+        store=now.store,
+        bus=hub.bus,
+        devices=now.devices,
+        ingest=now.ingest,
+        uplink=None,
+        trust=now.trust,
+        watch=BrokerWatch(now.store, hub.bus, now.devices, now.around),
+        around=now.around,
+        state_dir=folder,
+        started=hub.clock.boot(),
+    )
+    return HubOperator(health, hub.clock, now.local)

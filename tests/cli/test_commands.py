@@ -1,0 +1,70 @@
+"""``edgeagent commands list | show``."""
+
+from pathlib import Path
+
+import pytest
+
+from edgeagent.contracts.reports import CommandReport, CommandsReport
+from tests.cli.commanded import commanded
+from tests.flows.signing import POWER, TV
+
+pytestmark = pytest.mark.requirement("G1", "A1")
+
+
+async def test_the_last_commands_are_listed_newest_first(tmp_path: Path) -> None:
+    async with commanded(tmp_path) as terminal:
+        await terminal.hub.television()
+        await terminal.types("send", TV, "power", "on=true")
+        await terminal.types("send", TV, "volume", "level=20")
+
+        said = await terminal.types("commands", "list")
+        as_json = (await terminal.types("commands", "list", "--json")).report(CommandsReport)
+
+        head, *lines = said.out.splitlines()
+        assert said.status == 0
+        assert head.split() == ["command", "device", "action", "state", "reason", "attempts", "came"]
+        assert [line.split()[1:5] for line in lines] == [
+            [TV, "volume", "level=20", "succeeded"],
+            [TV, "power", "on=true", "succeeded"],
+        ]
+        assert [each.action for each in as_json.commands] == ["volume", "power"]
+
+
+async def test_with_no_commands_there_is_a_head_only(tmp_path: Path) -> None:
+    async with commanded(tmp_path) as terminal:
+        said = await terminal.types("commands", "list")
+
+        assert (said.status, len(said.out.splitlines())) == (0, 1)
+
+
+async def test_one_is_shown_with_who_is_on_record_and_what_went_wrong(tmp_path: Path) -> None:
+    async with commanded(tmp_path) as terminal:
+        tv = await terminal.hub.television()
+        tv.refuses("child lock")
+        command = terminal.hub.command(POWER, on=True)
+        await terminal.hub.admits(command)
+        await terminal.types("send", TV, "volume", "level=20")
+
+        said = await terminal.types("commands", "show", command.id)
+        shown = (await terminal.types("--json", "commands", "show", command.id)).report(CommandReport)
+
+        assert said.status == 0
+        lines = dict(line.split(None, 1) for line in said.out.splitlines() if line)
+        assert lines[command.id].split() == [TV, "power", "on=true"]
+        assert lines["state"].startswith("failed: device_refused")
+        assert lines["lane"] == "low, run 1, sent 1 times"
+        assert lines["issuer"] == terminal.hub.keys.desk.id
+        assert lines["error"] == "child lock"
+        assert shown.receipt is not None
+        assert shown.receipt.command == command.id
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"), [("nobody", "no command nobody has come"), ("no/body", "not a command id")]
+)
+async def test_one_that_never_came_is_told_so(tmp_path: Path, name: str, complaint: str) -> None:
+    async with commanded(tmp_path) as terminal:
+        said = await terminal.types("commands", "show", name)
+
+        assert (said.status, said.out) == (1, "")
+        assert complaint in said.err

@@ -1,0 +1,86 @@
+"""One process of a hub, put together as the agent does."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from edgeagent.contracts.policy import Tier
+from edgeagent.core.envelope import Signer
+from edgeagent.flows.admission import Admission
+from edgeagent.flows.bells import Bell
+from edgeagent.flows.confirmations import Confirmations
+from edgeagent.flows.desk import Desk
+from edgeagent.flows.devices import Devices
+from edgeagent.flows.dispatch import Dispatch
+from edgeagent.flows.ingest import Ingest, IngestSettings
+from edgeagent.flows.local import LocalCommands
+from edgeagent.flows.settling import Settling
+from edgeagent.flows.surroundings import Surroundings
+from edgeagent.flows.trust import Trust
+from edgeagent.flows.upkeep import Upkeep
+from edgeagent.flows.worlds import Worlds
+from edgeagent.store.database import Database
+from tests.support.fake_bus import FakeBus
+
+_QUICK: Final = IngestSettings(commit_linger=timedelta(milliseconds=1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """One process of a hub: everything that is gone when it ends."""
+
+    store: Database
+    around: Surroundings
+    devices: Devices
+    trust: Trust
+    confirmations: Confirmations
+    admission: Admission
+    desk: Desk
+    upkeep: Upkeep
+    local: LocalCommands
+    dispatch: dict[Tier, Dispatch]
+    ingest: Ingest
+    taking_in: asyncio.Task[None]
+
+
+def joined(
+    store: Database, bus: FakeBus, key: Signer, around: Surroundings, trust: Trust, devices: Devices
+) -> Running:
+    """Build what works commands, as the agent does, and take readings in from now on.
+
+    Args:
+        store: the open database.
+        bus: the broker.
+        key: the hub's own.
+        around: time, chance and the named points.
+        trust: the policy.
+        devices: the devices.
+    """
+    clock = around.clock
+    confirmations = Confirmations(clock)
+    lanes = {tier: Bell() for tier in Tier}
+    settling = Settling(devices, around)
+    worlds = Worlds(devices, trust, around, key.public)
+    admission = Admission(store, worlds, settling, lanes)
+    desk = Desk(store, bus, worlds, settling, confirmations, lanes)
+    upkeep = Upkeep(store, admission, desk, settling, around)
+    confirmations.when_online(lambda _: upkeep.bell.ring())
+    confirmations.when_back(upkeep.bell.ring)
+    trust.when_proven(upkeep.time_is_surer)
+    trust.when_proven(desk.wake)
+    ingest = Ingest(store, bus, devices, confirmations, around, _QUICK)
+    return Running(
+        store=store,
+        around=around,
+        devices=devices,
+        trust=trust,
+        confirmations=confirmations,
+        admission=admission,
+        desk=desk,
+        upkeep=upkeep,
+        local=LocalCommands(store, admission, key, around),
+        dispatch={tier: Dispatch(desk, tier, clock, around.chance, around.metrics) for tier in Tier},
+        ingest=ingest,
+        taking_in=asyncio.create_task(ingest.run()),
+    )
