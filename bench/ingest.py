@@ -26,6 +26,7 @@ from bench.scenarios import Figures, Rigged, Size
 from bench.systems import AgentUnderTest, Lingers, ReferenceUnderTest
 
 Scenario = Callable[[Rigged, Size], Figures]
+Kind = type[AgentUnderTest | ReferenceUnderTest]
 
 SCENARIOS: Final[dict[str, Scenario]] = {
     each.__name__: each
@@ -59,6 +60,8 @@ ROWS: Final = (
     Row(name="window.durable", title="window of 20: messages/s (reference eager)", least_of_reference=0.8),
     Row(name="idle.resident", title="idle: resident memory, MiB", digits=1, most=62),
     Row(name="idle.cpu", title="idle: CPU, % of a core", digits=3),
+    Row(name="calm.resident", title="50/s of 50 devices: resident memory, MiB", digits=1, most=72),
+    Row(name="calm.cpu", title="50/s of 50 devices: CPU, % of a core", digits=1),
     Row(name="start.durable", title="start: until the first PUBACK, s", digits=2, most=0.7),
     Row(name="start.delivered", title="start: until the first upload, s", digits=2),
     Row(name="outage.growth", title="outage: growth of memory with the backlog, MiB", digits=1, most=10),
@@ -81,15 +84,18 @@ def main() -> None:
         return
     agent: list[Figures] = []
     reference: list[Figures] = []
+    systems: list[tuple[Kind, list[Figures]]] = [(AgentUnderTest, agent)]
+    if not options.queue:
+        systems.append((ReferenceUnderTest, reference))
     size = Size(messages=options.messages, seconds=options.seconds)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=options.folder) as folder:
         tools = compiled(Path(folder) / "tools")
         for run in range(options.runs):
             for name in options.only or SCENARIOS:
-                for kind, figures in ((AgentUnderTest, agent), (ReferenceUnderTest, reference)):
+                for kind, figures in systems:
                     began = time.monotonic()
                     where = Path(folder) / f"{run}-{name}-{kind.__name__}"
-                    figures.append(SCENARIOS[name](_rigged(kind, where, tools), size))
+                    figures.append(SCENARIOS[name](_rigged(kind, where, tools, queue=options.queue), size))
                     print(
                         f"run {run + 1}: {name}, {kind.__name__}: {time.monotonic() - began:.0f} s",
                         flush=True,
@@ -106,14 +112,17 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--messages", type=int, default=20_000, help="at full speed")
     parser.add_argument("--seconds", type=float, default=8.0, help="of the steady rate")
     parser.add_argument("--only", nargs="+", choices=SCENARIOS, metavar="SCENARIO")
+    parser.add_argument(
+        "--queue", action="store_true", help="the agent alone, with the real queue server in the sink's place"
+    )
     parser.add_argument("--list", action="store_true", help="say what the scenarios are")
     parser.add_argument("--folder", type=Path, help="for databases: on the disk that is to be measured")
     return parser.parse_args()
 
 
-def _rigged(kind: type[AgentUnderTest | ReferenceUnderTest], folder: Path, tools: Tools) -> Rigged:
+def _rigged(kind: Kind, folder: Path, tools: Tools, *, queue: bool) -> Rigged:
     def rigged(lingers: Lingers, window: int) -> Rig:
-        return Rig(kind, folder, tools, lingers, window=window)
+        return Rig(kind, folder, tools, lingers, window=window, queue=queue)
 
     return rigged
 

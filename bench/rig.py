@@ -3,7 +3,6 @@
 load ──> mosquitto ──> tap ──> agent or reference ──> sink
 """
 
-import secrets
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,12 +11,12 @@ from typing import Final, Self
 
 from bench.native import Load, Sent, Tap, Tools
 from bench.processes import Watch
+from bench.queue_sink import QueueSink
 from bench.sink import Sink, Tally
 from bench.systems import DEVICES, AgentUnderTest, Lingers, Place, ReferenceUnderTest, System
 from tests.support.brokers import Mosquitto, wait_until
 
-# Debian's defaults drop QoS 1 beyond 1,000 queued messages; nothing may be lost in the broker here.
-_BROKER: Final = (
+QUIET_BROKER: Final = (
     "max_queued_messages 0",
     "max_inflight_messages 500",
     "set_tcp_nodelay true",
@@ -26,6 +25,8 @@ _BROKER: Final = (
     "log_type warning",
     "log_type information",
 )
+"""Lines of mosquitto's configuration. Debian's defaults drop QoS 1 beyond 1,000 queued messages; nothing may
+be lost in the broker here."""
 _PATIENCE: Final = 120.0
 _POLL: Final = 0.02
 
@@ -39,6 +40,7 @@ class Rig:
         tools: the compiled instruments.
         lingers: how long the system may wait.
         window: how many messages the broker leaves unacknowledged; 0 for what the system asks for.
+        queue: whether the real queue server stands in the sink's place.
 
     Attributes:
         system: what is measured.
@@ -54,16 +56,17 @@ class Rig:
         lingers: Lingers,
         *,
         window: int = 0,
+        queue: bool = False,
     ) -> None:
         self._kind = kind
         self._folder = folder
         self._tools = tools
         self._lingers = lingers
         self._window = window
-        self._broker = Mosquitto(folder / "broker", options=_BROKER)
+        self._broker = Mosquitto(folder / "broker", options=QUIET_BROKER)
         self._next = 0
         self._stack = ExitStack()
-        self.sink = Sink()
+        self.sink: Sink | QueueSink = QueueSink(folder / "queue") if queue else Sink()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -75,7 +78,7 @@ class Rig:
                 tools=self._tools,
                 broker_port=self.tap.port,
                 cloud_port=self.sink.port,
-                token=secrets.token_urlsafe(32),
+                token=self.sink.token,
                 lingers=self._lingers,
             )
             self.system: System = self._kind(place)

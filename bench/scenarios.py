@@ -9,11 +9,12 @@ from typing import Final
 from bench.native import Sent
 from bench.processes import Use
 from bench.rig import Rig
-from bench.systems import BUSY, EAGER, SHIPPED, Lingers
+from bench.systems import BUSY, DEVICES, EAGER, SHIPPED, Lingers
 
 PAYLOAD: Final = 200
 """Bytes of a message's payload, in ``native/load.c``."""
 _SETTLED: Final = 2.0
+_STARTED: Final = 5.0
 _IDLE: Final = 10.0
 _WINDOW: Final = 20
 
@@ -83,13 +84,24 @@ def small_window(rigged: Rigged, size: Size) -> Figures:
 
 
 def idle(rigged: Rigged, _size: Size) -> Figures:
-    """Nothing happens, but for the keepalive and whatever the system does by itself."""
+    """Nothing happens but what the system does by itself; then a message a second of each device."""
     with rigged(SHIPPED, 0) as rig:
-        time.sleep(_SETTLED)
+        # As most hubs are: it has started since its devices were admitted.
+        rig.system.kill()
+        rig.system.launch()
+        time.sleep(_STARTED)
         before = rig.watch.use()
         time.sleep(_IDLE)
-        used = rig.watch.use().since(before)
-        return {"idle.resident": rig.watch.resident(), "idle.cpu": 100 * used.cpu / _IDLE}
+        used, resident = rig.watch.use().since(before), rig.watch.resident()
+        before = rig.watch.use()
+        rig.measured(int(_IDLE * DEVICES), rate=DEVICES)
+        worked = rig.watch.use().since(before)
+        return {
+            "idle.resident": resident,
+            "idle.cpu": 100 * used.cpu / _IDLE,
+            "calm.resident": rig.watch.resident(),
+            "calm.cpu": 100 * worked.cpu / _IDLE,
+        }
 
 
 def start(rigged: Rigged, _size: Size) -> Figures:

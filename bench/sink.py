@@ -10,6 +10,7 @@ import gzip
 import http.client
 import json
 import re
+import secrets
 import subprocess
 import sys
 import threading
@@ -157,6 +158,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 class Sink:
     """The sink as a process of its own."""
+
+    token: Final = secrets.token_urlsafe(32)
+    """Any would do."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None

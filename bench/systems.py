@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -15,12 +16,14 @@ from typing import Final, Protocol
 from bench.native import Tools
 from bench.processes import Watch
 from edgeagent.cli.asking import AgentDownError
+from edgeagent.ids import HubId
 from tests.support.agents import ROOT, AgentProcess
 from tests.support.brokers import wait_until
 
 DEVICES: Final = 50
 """How many devices ``native/load.c`` plays."""
-_HUB: Final = "bench"
+HUB: Final = HubId("bench")
+"""The agent's hub."""
 _PROFILE: Final = "flat-json"
 
 
@@ -112,9 +115,14 @@ class System(Protocol):
 
 
 class AgentUnderTest:
-    """The agent, with the profile that ``docs/profiles.md`` gives as an example."""
+    """The agent, with the profile that ``docs/profiles.md`` gives as an example.
 
-    def __init__(self, place: Place) -> None:
+    Args:
+        place: where it runs.
+        sections: further TOML of its configuration.
+    """
+
+    def __init__(self, place: Place, sections: str = "") -> None:
         folder = place.folder
         (folder / "profiles").mkdir(parents=True, exist_ok=True)
         (folder / "profiles" / f"{_PROFILE}.toml").write_text(_example_profile(), "utf-8")
@@ -128,8 +136,8 @@ class AgentUnderTest:
             f'[cloud]\nurl = "http://127.0.0.1:{place.cloud_port}"\ntoken_file = "{token.name}"\n'
             f'[ingest]\ncommit_linger = "{place.lingers.commit}ms"\n'
             f'[uplink]\nlinger = "{place.lingers.upload}ms"\nlongest_backoff = "1s"\n'
-            f'[profiles]\ndirectory = "profiles"\n',
-            hub=_HUB,
+            f'[profiles]\ndirectory = "profiles"\n{sections}',
+            hub=HUB,
         )
         self._process.environment = place.environment
 
@@ -139,10 +147,21 @@ class AgentUnderTest:
 
     def meet(self) -> None:
         """Admit every device."""
-        wait_until(self._answers, "the agent to answer")
-        self._process.wait_for_broker()
+        self.answers()
         for number in range(DEVICES):
             self._process.admit_by_hand(f"dev-{number:02d}", _PROFILE)
+
+    def meet_lamps(self, count: int) -> None:
+        """Admit the lamps of ``bench.echo``, and wait until they are online."""
+        self.answers()
+        for number in range(count):
+            self._process.admit_by_hand(f"lamp-{number:03d}", "tasmota", topic=f"lamp-{number:03d}")
+        wait_until(lambda: all(lamp.online for lamp in self._process.devices().devices), "the lamps")
+
+    def answers(self) -> None:
+        """Wait until it answers and has its broker."""
+        wait_until(self._is_there, "the agent to answer")
+        self._process.wait_for_broker()
 
     def kill(self) -> None:
         """End it on the spot: SIGKILL."""
@@ -157,7 +176,7 @@ class AgentUnderTest:
         """Its process."""
         return Watch(self._process.pid, self._counts)
 
-    def _answers(self) -> bool:
+    def _is_there(self) -> bool:
         try:
             self._process.status()
         except AgentDownError:
@@ -166,11 +185,22 @@ class AgentUnderTest:
 
 
 class ReferenceUnderTest:
-    """The reference program."""
+    """The reference program.
 
-    def __init__(self, place: Place) -> None:
+    Args:
+        place: where it runs.
+        words: of its command line, where they are not those of ``bench.reference``.
+    """
+
+    def __init__(self, place: Place, words: Sequence[str] = ()) -> None:
         place.folder.mkdir(parents=True, exist_ok=True)
         self._place = place
+        self._words = words or (
+            *("bench.reference", "--broker", str(place.broker_port), "--cloud", str(place.cloud_port)),
+            *("--database", str(place.folder / "outbox.db")),
+            *("--commit-linger", str(place.lingers.reference_commit / 1000)),
+            *("--upload-linger", str(place.lingers.upload / 1000)),
+        )
         self._process: subprocess.Popen[bytes] | None = None
 
     def launch(self) -> None:
@@ -178,13 +208,7 @@ class ReferenceUnderTest:
         place = self._place
         with (place.folder / "reference.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "bench.reference"),
-                    *("--broker", str(place.broker_port), "--cloud", str(place.cloud_port)),
-                    *("--database", str(place.folder / "outbox.db")),
-                    *("--commit-linger", str(place.lingers.reference_commit / 1000)),
-                    *("--upload-linger", str(place.lingers.upload / 1000)),
-                ],
+                [sys.executable, "-m", *self._words],
                 cwd=ROOT,
                 env={**os.environ, **place.environment},
                 stdin=subprocess.DEVNULL,

@@ -17,7 +17,7 @@ import yaml
 from aiohttp import web
 from openapi_core import Config, OpenAPI
 from openapi_core.datatypes import RequestParameters
-from openapi_core.deserializing.media_types.datatypes import DeserializerCallable  # noqa: TC002 - no cycle to avoid
+from openapi_core.deserializing.media_types.datatypes import DeserializerCallable
 from werkzeug.datastructures import Headers, ImmutableMultiDict
 
 _DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "openapi.yaml"

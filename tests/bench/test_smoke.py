@@ -1,0 +1,60 @@
+"""Each benchmark, on a small scale: it runs, and what it says of losses is true.
+
+No figure is judged here: how fast a machine is proves nothing.
+"""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bench.commands import CommandRig, measured
+from bench.gate import gate_costs
+from bench.native import Tools, compiled
+from bench.rig import Rig
+from bench.scenarios import Size, full_speed, kill_in_burst
+from bench.systems import AgentUnderTest, Lingers, ReferenceUnderTest
+
+pytestmark = pytest.mark.slow
+
+SMALL = Size(messages=900)
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Tools:
+    """The compiled instruments."""
+    try:
+        return compiled(tmp_path / "tools")
+    except RuntimeError as why:
+        pytest.skip(str(why))
+
+
+@pytest.mark.requirement("Q1", "R5")
+@pytest.mark.parametrize("kind", [AgentUnderTest, ReferenceUnderTest])
+def test_readings_are_measured_and_none_is_lost_in_a_kill(
+    kind: type[AgentUnderTest | ReferenceUnderTest], tmp_path: Path, tools: Tools
+) -> None:
+    folders = iter(range(9))
+
+    def rigged(lingers: Lingers, window: int) -> Rig:
+        return Rig(kind, tmp_path / f"{next(folders)}", tools, lingers, window=window)
+
+    figures = full_speed(rigged, SMALL) | kill_in_burst(rigged, SMALL)
+
+    assert figures["full.durable"] > 0
+    assert figures["full.written"] > 1
+    assert figures["full.syncs"] > 0
+    assert figures["kill.burst.lost"] == 0
+
+
+@pytest.mark.parametrize("is_agent", [True, False])
+def test_commands_are_measured(*, is_agent: bool, tmp_path: Path, tools: Tools) -> None:
+    with CommandRig(is_agent=is_agent, folder=tmp_path / "run", tools=tools, lamps=100) as rig:
+        figures = asyncio.run(measured(rig, 4))
+
+    assert figures["one.p50"] > 0
+    assert figures["many.rate"] > 0
+
+
+def test_the_gate_has_its_price() -> None:
+    assert all(cost > 0 for cost in gate_costs().values())
