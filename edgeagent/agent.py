@@ -59,7 +59,7 @@ from edgeagent.flows.uplink import Uplink
 from edgeagent.flows.worlds import Worlds
 from edgeagent.ids import new_epoch
 from edgeagent.metrics import Metrics
-from edgeagent.ports import CrashPoint, CrashPoints
+from edgeagent.ports.crash import CrashPoint, CrashPoints
 from edgeagent.store import audit, meta, outbox
 from edgeagent.store.audit import Act, Stamp
 from edgeagent.store.database import Database, Transaction

@@ -17,10 +17,12 @@ from typing import Final
 from aiohttp import web
 
 from edgeagent.contracts.door import Contract, decode, encode
-from edgeagent.contracts.reports import AdmitRequest, Refusal, SendRequest
+from edgeagent.contracts.reports.commands import SendRequest
+from edgeagent.contracts.reports.devices import AdmitRequest
+from edgeagent.contracts.reports.refusal import Refusal
 from edgeagent.errors import AgentError, ConfigurationError, MalformedError, RejectedError, TransientError
 from edgeagent.ids import command_id, device_id
-from edgeagent.ports import Operator
+from edgeagent.ports.operator import Operator
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from edgeagent.contracts.door import encode
-from edgeagent.ports import Operator
+from edgeagent.ports.operator import Operator
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from typing_extensions import override
 
 from edgeagent.contracts.door import Contract, decode, encode
-from edgeagent.contracts.reports import Refusal
+from edgeagent.contracts.reports.refusal import Refusal
 from edgeagent.errors import MalformedError, RejectedError, TransientError
 
 _ANSWER_BYTES: Final = 16 * 1024 * 1024

@@ -14,7 +14,7 @@ from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import Precondition
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
-from edgeagent.contracts.reports import CommandReport, CommandsReport, SendReport, SendRequest
+from edgeagent.contracts.reports.commands import CommandReport, CommandsReport, SendReport, SendRequest
 from edgeagent.ids import command_id, device_id
 from edgeagent.ids import operation as checked_operation
 

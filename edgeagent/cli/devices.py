@@ -9,7 +9,7 @@ from edgeagent import config as configuration
 from edgeagent.cli.asking import Agent
 from edgeagent.cli.printing import ago, safe, show_json, since, table
 from edgeagent.cli.words import Nouns
-from edgeagent.contracts.reports import AdmitRequest, DeviceReport, DevicesReport
+from edgeagent.contracts.reports.devices import AdmitRequest, DeviceReport, DevicesReport
 from edgeagent.errors import RejectedError
 from edgeagent.ids import device_id
 from edgeagent.ids import label as checked_label

@@ -9,7 +9,8 @@ from edgeagent.cli.printing import ago, level, safe, show_json, since, table
 from edgeagent.cli.words import Nouns
 from edgeagent.config import Config
 from edgeagent.contracts.door import decode
-from edgeagent.contracts.reports import Check, HealthReport, Level, StatusReport
+from edgeagent.contracts.reports.health import Check, HealthReport, Level
+from edgeagent.contracts.reports.status import StatusReport
 from edgeagent.errors import MalformedError, RejectedError
 
 _REPORT_BYTES = 1024 * 1024

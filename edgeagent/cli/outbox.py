@@ -6,7 +6,7 @@ from edgeagent import config as configuration
 from edgeagent.cli.asking import Agent
 from edgeagent.cli.printing import show_json, since, table
 from edgeagent.cli.words import Nouns
-from edgeagent.contracts.reports import OutboxReport
+from edgeagent.contracts.reports.status import OutboxReport
 
 
 def add_to(nouns: Nouns) -> None:

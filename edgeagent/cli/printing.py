@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from edgeagent.contracts.door import Contract
-from edgeagent.contracts.reports import Level
+from edgeagent.contracts.reports.health import Level
 
 _COLOURS: Final = {Level.OK: "32", Level.WARNING: "33", Level.CRITICAL: "31", Level.UNKNOWN: "35"}
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))

@@ -47,7 +47,7 @@ from edgeagent.flows.bells import Bell
 from edgeagent.flows.settling import Ended, Settling
 from edgeagent.flows.worlds import Worlds
 from edgeagent.ids import CommandId, KeyId
-from edgeagent.ports import CrashPoint
+from edgeagent.ports.crash import CrashPoint
 from edgeagent.store import audit, inbox, operations, outbox, receipts
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Transaction

@@ -22,7 +22,7 @@ from edgeagent.core.profile.match import covers
 from edgeagent.errors import TransientError
 from edgeagent.flows.devices import Device, Devices
 from edgeagent.flows.surroundings import Surroundings
-from edgeagent.ports import DeviceBus
+from edgeagent.ports.broker import DeviceBus
 from edgeagent.store import audit, outbox
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Transaction

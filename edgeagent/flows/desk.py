@@ -43,7 +43,8 @@ from edgeagent.flows.loans import Loans
 from edgeagent.flows.settling import Ended, Settling
 from edgeagent.flows.worlds import Worlds
 from edgeagent.ids import DeviceId, ReadingName
-from edgeagent.ports import CrashPoint, DeviceBus
+from edgeagent.ports.broker import DeviceBus
+from edgeagent.ports.crash import CrashPoint
 from edgeagent.store import audit, inbox, locks, operations, outbox
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Transaction

@@ -23,7 +23,7 @@ from edgeagent.core.shadow import Shadow, etag
 from edgeagent.errors import RejectedError
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import DeviceId, Label
-from edgeagent.ports import DeviceBus
+from edgeagent.ports.broker import DeviceBus
 from edgeagent.store import audit, outbox
 from edgeagent.store import devices as rows
 from edgeagent.store import shadow as shadows

@@ -33,7 +33,8 @@ from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
 from edgeagent.errors import BrokenInvariantError, LostRaceError, RejectedError, TransientError
 from edgeagent.ids import ReadingName
 from edgeagent.metrics import Metrics
-from edgeagent.ports import LinkError, Trouble, WorkDesk
+from edgeagent.ports.desk import WorkDesk
+from edgeagent.ports.links import LinkError, Trouble
 
 log = logging.getLogger(__name__)
 

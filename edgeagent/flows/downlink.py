@@ -17,7 +17,8 @@ from edgeagent.core.retry import Backoff, BackoffRule
 from edgeagent.errors import StorageError
 from edgeagent.flows.admission import Admission, Arrival
 from edgeagent.flows.surroundings import Surroundings
-from edgeagent.ports import CommandSource, Delivery, LinkError, Trouble
+from edgeagent.ports.cloud import CommandSource, Delivery
+from edgeagent.ports.links import LinkError, Trouble
 
 log = logging.getLogger(__name__)
 

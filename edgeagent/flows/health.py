@@ -10,7 +10,7 @@ from typing import Final
 from edgeagent.clock import ClockSource
 from edgeagent.contracts.event import Stream
 from edgeagent.contracts.mqtt import Session
-from edgeagent.contracts.reports import Check, HealthReport, Level
+from edgeagent.contracts.reports.health import Check, HealthReport, Level
 from edgeagent.errors import StorageError
 from edgeagent.flows.brokerwatch import BrokerWatch
 from edgeagent.flows.devices import Devices
@@ -18,7 +18,8 @@ from edgeagent.flows.ingest import Ingest
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
 from edgeagent.flows.uplink import Uplink
-from edgeagent.ports import DeviceBus, Trouble
+from edgeagent.ports.broker import DeviceBus
+from edgeagent.ports.links import Trouble
 from edgeagent.store import outbox
 from edgeagent.store.database import Database
 from edgeagent.store.outbox import Depth

@@ -32,7 +32,8 @@ from edgeagent.flows.devices import Device, Devices
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.turn import Turn
 from edgeagent.ids import DeviceId
-from edgeagent.ports import CrashPoint, DeviceBus
+from edgeagent.ports.broker import DeviceBus
+from edgeagent.ports.crash import CrashPoint
 from edgeagent.store import marks, outbox
 from edgeagent.store import shadow as shadows
 from edgeagent.store.database import Database, Transaction

@@ -16,7 +16,7 @@ from edgeagent.contracts.door import decode, encode
 from edgeagent.contracts.policy import id_of_key
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Receipt
-from edgeagent.contracts.reports import CommandReport, CommandsReport, SendReport, SendRequest
+from edgeagent.contracts.reports.commands import CommandReport, CommandsReport, SendReport, SendRequest
 from edgeagent.core.envelope import Signer, sign, unproven_payload
 from edgeagent.core.freshness import CHANCE_BITS, BootDeadline
 from edgeagent.core.gate import Refuse

@@ -6,22 +6,21 @@ from importlib.metadata import version
 
 from edgeagent.clock import EPOCH, ProvenClock
 from edgeagent.contracts.mqtt import Session
-from edgeagent.contracts.reports import (
+from edgeagent.contracts.reports.commands import CommandReport, CommandsReport, SendReport, SendRequest
+from edgeagent.contracts.reports.devices import (
     AdmitRequest,
-    ClockReport,
-    CloudReport,
-    CommandReport,
-    CommandsReport,
     DeviceReport,
     DevicesReport,
-    HealthReport,
+    ProposalReport,
+    ReadingReport,
+)
+from edgeagent.contracts.reports.health import HealthReport
+from edgeagent.contracts.reports.status import (
+    ClockReport,
+    CloudReport,
     LinkReport,
     OutboxReport,
     PolicyReport,
-    ProposalReport,
-    ReadingReport,
-    SendReport,
-    SendRequest,
     StatusReport,
     StreamReport,
 )

@@ -16,7 +16,7 @@ from edgeagent.flows.bells import Bell
 from edgeagent.flows.devices import Device, Devices
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import DeviceId
-from edgeagent.ports import DeviceBus
+from edgeagent.ports.broker import DeviceBus
 
 log = logging.getLogger(__name__)
 

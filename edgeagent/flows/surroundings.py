@@ -9,7 +9,7 @@ from edgeagent.contracts.scalars import timestamp_text
 from edgeagent.flows.bells import OutboxBell
 from edgeagent.ids import Epoch, HubId
 from edgeagent.metrics import Metrics
-from edgeagent.ports import CrashPoints
+from edgeagent.ports.crash import CrashPoints
 from edgeagent.store.audit import Stamp
 
 

@@ -28,7 +28,8 @@ from edgeagent.core.retry import Backoff, BackoffRule
 from edgeagent.errors import LostRaceError, RejectedError, StorageError
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import HubId, KeyId
-from edgeagent.ports import LinkError, TimeSource, Trouble
+from edgeagent.ports.cloud import TimeSource
+from edgeagent.ports.links import LinkError, Trouble
 from edgeagent.store import audit, meta
 from edgeagent.store import policy as policies
 from edgeagent.store.audit import Act

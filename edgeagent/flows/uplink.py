@@ -18,7 +18,9 @@ from edgeagent.contracts.event import StoredEvent, Stream, render
 from edgeagent.core.retry import Backoff, BackoffRule
 from edgeagent.errors import RejectedError, StorageError
 from edgeagent.flows.surroundings import Surroundings
-from edgeagent.ports import Acknowledged, Batch, CrashPoint, EventSink, LinkError, Trouble
+from edgeagent.ports.cloud import Acknowledged, Batch, EventSink
+from edgeagent.ports.crash import CrashPoint
+from edgeagent.ports.links import LinkError, Trouble
 from edgeagent.store import outbox
 from edgeagent.store.database import Database, Snapshot, Transaction
 

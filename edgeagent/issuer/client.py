@@ -44,7 +44,7 @@ from edgeagent.issuer.wire import (
     RefusalCount,
     RefusalsAnswer,
 )
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 
 # What is asked for here is larger than what a hub asks for: all devices of a venue, for one.
 _ANSWER_BYTES: Final = 16 * 1024 * 1024

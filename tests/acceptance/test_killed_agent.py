@@ -14,7 +14,7 @@ import pytest
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.event import EventType, Stream
 from edgeagent.contracts.receipt import Outcome
-from edgeagent.ports import CrashPoint
+from edgeagent.ports.crash import CrashPoint
 from tests.support.agents_burst import Judgement
 from tests.support.agents_venue import Venue
 from tests.support.brokers import wait_until

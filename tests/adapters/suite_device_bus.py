@@ -23,7 +23,8 @@ from edgeagent.contracts.mqtt import (
 )
 from edgeagent.errors import RejectedError
 from edgeagent.ids import topic, topic_filter
-from edgeagent.ports import DeviceBus, LinkError
+from edgeagent.ports.broker import DeviceBus
+from edgeagent.ports.links import LinkError
 from tests.support.ear import SOON, Ear, running
 from tests.support.waiting import eventually
 

@@ -16,15 +16,11 @@ import pytest
 
 from edgeagent.adapters.admin_socket import AdminSocket
 from edgeagent.contracts.door import Contract, decode
-from edgeagent.contracts.reports import (
-    CommandsReport,
-    DeviceReport,
-    DevicesReport,
-    HealthReport,
-    OutboxReport,
-    Refusal,
-    StatusReport,
-)
+from edgeagent.contracts.reports.commands import CommandsReport
+from edgeagent.contracts.reports.devices import DeviceReport, DevicesReport
+from edgeagent.contracts.reports.health import HealthReport
+from edgeagent.contracts.reports.refusal import Refusal
+from edgeagent.contracts.reports.status import OutboxReport, StatusReport
 from edgeagent.errors import ConfigurationError
 from tests.flows.operating import OperatorDesk, operated_hub
 from tests.support.stores import full_disk

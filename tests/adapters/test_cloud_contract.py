@@ -20,7 +20,8 @@ from edgeagent.errors import RejectedError
 from edgeagent.ids import HubId, hub_id, new_epoch
 from edgeagent.issuer.client import IssuerClient
 from edgeagent.issuer.keys import PrivateKey
-from edgeagent.ports import Acknowledged, CommandSource, EventSink, LinkError, TimeSource
+from edgeagent.ports.cloud import Acknowledged, CommandSource, EventSink, TimeSource
+from edgeagent.ports.links import LinkError
 from tests.issuer.building import ManualClock, batch, hello, order, real_clock, records, stored
 from tests.support.fake_cloud import FakeCloud
 from tests.support.queue_server import QueueServer

@@ -18,7 +18,7 @@ from edgeagent.contracts.event import Stream
 from edgeagent.contracts.timestatement import TIME_BYTES
 from edgeagent.errors import RejectedError
 from edgeagent.ids import hub_id
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 from tests.issuer.building import ManualClock, batch, records, stored
 from tests.support.portals import (
     Portal,

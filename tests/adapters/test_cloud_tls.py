@@ -12,7 +12,7 @@ from edgeagent.adapters.cloud.https import HttpsQueue
 from edgeagent.adapters.cloud.settings import CloudSettings, Token
 from edgeagent.ids import hub_id
 from edgeagent.issuer.client import IssuerClient
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 from tests.issuer.building import ManualClock, real_clock, records
 from tests.support.portals import Authority, Portal, answers, proves, server_context
 from tests.support.queue_server import QueueServer

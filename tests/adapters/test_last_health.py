@@ -11,7 +11,7 @@ import pytest
 
 from edgeagent.adapters.last_health import LastHealth
 from edgeagent.contracts.door import decode
-from edgeagent.contracts.reports import HealthReport
+from edgeagent.contracts.reports.health import HealthReport
 from tests.flows.operating import OperatorDesk, operated_hub
 from tests.support.waiting import eventually
 

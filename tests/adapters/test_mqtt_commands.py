@@ -7,7 +7,7 @@ import pytest
 
 from edgeagent.contracts.mqtt import LinkUp, Outgoing, PublishResult, Session
 from edgeagent.ids import topic
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 from tests.support.ear import Ear, make_bus, running
 from tests.support.scripted_broker import PUBLISH, Peer, Script, ScriptedBroker, puback
 from tests.support.waiting import eventually

@@ -10,7 +10,7 @@ from paho.mqtt.client import topic_matches_sub
 from typing_extensions import override
 
 from edgeagent.contracts.mqtt import PublishResult
-from edgeagent.ports import DeviceBus
+from edgeagent.ports.broker import DeviceBus
 from tests.adapters.suite_device_bus import DeviceBusSuite, World
 from tests.support.brokers import Iotcore, Mosquitto
 from tests.support.clocks import ManualClock

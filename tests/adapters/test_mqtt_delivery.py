@@ -20,7 +20,7 @@ from edgeagent.contracts.mqtt import (
 from edgeagent.errors import BrokenInvariantError, RejectedError
 from edgeagent.ids import topic, topic_filter
 from edgeagent.metrics import Metrics
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 from tests.support.brokers import Mosquitto
 from tests.support.device import Device
 from tests.support.ear import Ear, make_bus, running

@@ -7,7 +7,7 @@ import pytest
 from edgeagent.adapters.mqtt.addresses import Address, in_turn, resolve
 from edgeagent.adapters.mqtt.dial import dial
 from edgeagent.adapters.mqtt.settings import MqttSettings
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 
 
 async def test_it_does_not_block_and_holds_no_acknowledgement_back() -> None:

@@ -13,7 +13,7 @@ import pytest
 from edgeagent.adapters.mqtt.drive import Drive
 from edgeagent.adapters.mqtt.framing import Packet
 from edgeagent.adapters.mqtt.wire import Wire
-from edgeagent.ports import LinkError
+from edgeagent.ports.links import LinkError
 from tests.support.scripted_broker import connack, publish
 from tests.support.waiting import eventually
 

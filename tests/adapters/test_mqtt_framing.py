@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgeagent.adapters.mqtt.framing import Splitter, publish_of
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 from tests.support.scripted_broker import packet, publish
 
 LARGEST = 10_000

@@ -3,7 +3,7 @@
 import pytest
 
 from edgeagent.contracts.mqtt import LinkUp, Session
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 from tests.support.ear import Ear, make_bus, running
 from tests.support.scripted_broker import SUBSCRIBE, Peer, ScriptedBroker, publish
 

@@ -11,7 +11,7 @@ from edgeagent.adapters.mqtt.bus import MqttBus
 from edgeagent.adapters.mqtt.settings import TlsSettings
 from edgeagent.contracts.mqtt import LinkDown, LinkUp, Outgoing, PublishResult, Session, Subscription
 from edgeagent.ids import topic, topic_filter
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 from tests.support.brokers import Mosquitto, free_port
 from tests.support.certificates import Authority
 from tests.support.device import Device

@@ -14,7 +14,7 @@ from typing_extensions import Buffer, override
 
 from edgeagent.adapters.mqtt.framing import Packet, publish_of
 from edgeagent.adapters.mqtt.wire import Wire
-from edgeagent.ports import LinkError
+from edgeagent.ports.links import LinkError
 from tests.support.scripted_broker import connack, disconnect, packet, puback, publish, suback
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from edgeagent.adapters.mqtt.words import cleaned, refusal
-from edgeagent.ports import Trouble
+from edgeagent.ports.links import Trouble
 
 
 @pytest.mark.requirement("E4", "R8")

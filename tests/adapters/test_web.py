@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from edgeagent.adapters.web.server import WebServer
 from edgeagent.contracts.door import decode
-from edgeagent.contracts.reports import HealthReport, Level
+from edgeagent.contracts.reports.health import HealthReport, Level
 from edgeagent.errors import StorageError
 from tests.flows.operating import OperatorDesk, operated_hub
 from tests.support.brokers import free_port

@@ -8,7 +8,8 @@ import pytest
 
 from edgeagent.cli.asking import Agent, AgentDownError, AskingRefusedError
 from edgeagent.contracts.door import encode
-from edgeagent.contracts.reports import OutboxReport, Refusal
+from edgeagent.contracts.reports.refusal import Refusal
+from edgeagent.contracts.reports.status import OutboxReport
 from edgeagent.errors import MalformedError
 from tests.cli.building import http, lonely_terminal, something_else
 

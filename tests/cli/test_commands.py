@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeagent.contracts.reports import CommandReport, CommandsReport
+from edgeagent.contracts.reports.commands import CommandReport, CommandsReport
 from tests.cli.commanded import commanded
 from tests.flows.signing import POWER, TV
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeagent.contracts.reports import DeviceReport, DevicesReport
+from edgeagent.contracts.reports.devices import DeviceReport, DevicesReport
 from tests.cli.building import lonely_terminal, terminal
 
 pytestmark = pytest.mark.requirement("M4", "M11")

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from edgeagent.contracts.door import encode
-from edgeagent.contracts.reports import Check, HealthReport, Level, Refusal, StatusReport
+from edgeagent.contracts.reports.health import Check, HealthReport, Level
+from edgeagent.contracts.reports.refusal import Refusal
+from edgeagent.contracts.reports.status import StatusReport
 from tests.cli.building import http, lonely_terminal, something_else, terminal, typed
 from tests.support.clocks import NOON
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from edgeagent.contracts.event import Stream
-from edgeagent.contracts.reports import OutboxReport
+from edgeagent.contracts.reports.status import OutboxReport
 from tests.cli.building import lonely_terminal, terminal
 from tests.flows.building import event
 from tests.support.waiting import eventually

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from edgeagent.contracts.door import decode
-from edgeagent.contracts.reports import DeviceReport, HealthReport, Level
+from edgeagent.contracts.reports.devices import DeviceReport
+from edgeagent.contracts.reports.health import HealthReport, Level
 from tests.support.agents import AgentProcess
 from tests.support.brokers import Mosquitto, wait_until
 from tests.support.device import Device

@@ -8,7 +8,7 @@ import pytest
 
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
-from edgeagent.contracts.reports import SendReport, SendRequest
+from edgeagent.contracts.reports.commands import SendReport, SendRequest
 from tests.cli.building import Said, lonely_terminal, typed
 from tests.cli.commanded import Commanded, commanded
 from tests.flows.signing import MINUTE, POWER, TV

@@ -13,7 +13,8 @@ from edgeagent.contracts.timestatement import TIME_TYPE, TimeStatement
 from edgeagent.core.envelope import sign
 from edgeagent.flows.trust import Trust, TrustSettings
 from edgeagent.ids import HubId
-from edgeagent.ports import LinkError, TimeSource, Trouble
+from edgeagent.ports.cloud import TimeSource
+from edgeagent.ports.links import LinkError, Trouble
 from edgeagent.store.database import Database
 from tests.flows.building import HUB, breathe, surroundings
 from tests.flows.policies import signed_policy

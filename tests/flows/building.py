@@ -36,7 +36,7 @@ from edgeagent.flows.ingest import Ingest, IngestSettings
 from edgeagent.flows.surroundings import Origin, Surroundings
 from edgeagent.ids import Epoch, HubId, device_id, hub_id, label, new_epoch
 from edgeagent.metrics import Metrics
-from edgeagent.ports import CrashPoint
+from edgeagent.ports.crash import CrashPoint
 from edgeagent.profiles.shipped import shipped_profiles
 from edgeagent.store import outbox
 from edgeagent.store.database import Database, Transaction

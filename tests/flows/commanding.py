@@ -51,7 +51,7 @@ from edgeagent.ids import (
     label,
 )
 from edgeagent.metrics import Metrics
-from edgeagent.ports import CrashPoint
+from edgeagent.ports.crash import CrashPoint
 from edgeagent.profiles.shipped import shipped_profiles
 from edgeagent.store import outbox
 from edgeagent.store.database import Database, Transaction

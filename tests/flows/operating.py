@@ -17,7 +17,7 @@ from pathlib import Path
 
 from edgeagent.clock import ClockSource, Proof, ProvenClock
 from edgeagent.contracts.policy import Tier
-from edgeagent.contracts.reports import Check
+from edgeagent.contracts.reports.health import Check
 from edgeagent.core.retry import BackoffRule
 from edgeagent.flows.admission import Admission
 from edgeagent.flows.bells import Bell

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from edgeagent.ports import CrashPoint
+from edgeagent.ports.crash import CrashPoint
 
 
 class KilledError(BaseException):

@@ -13,7 +13,7 @@ from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.gate import Accept, Refuse
 from edgeagent.core.lifecycle import State
-from edgeagent.ports import CrashPoint
+from edgeagent.ports.crash import CrashPoint
 from tests.flows.commanding import Hub, new_hub
 from tests.flows.scripted import Television
 from tests.flows.signing import MINUTE, OTHER_TV, POWER, SECOND, TOGGLE, VOLUME

@@ -13,7 +13,7 @@ from edgeagent.contracts.event import EventType, Stream
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.errors import StorageError
 from edgeagent.flows.brokerwatch import BrokerWatch
-from edgeagent.ports import LinkError
+from edgeagent.ports.links import LinkError
 from edgeagent.store import audit
 from tests.flows.building import Hub, new_hub
 from tests.support.stores import full_disk

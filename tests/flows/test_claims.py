@@ -14,7 +14,7 @@ from edgeagent.core.lifecycle import State
 from edgeagent.core.work import Claim, Ending, Later, StepName
 from edgeagent.errors import LostRaceError
 from edgeagent.flows.claims import LEASE
-from edgeagent.ports import CrashPoint
+from edgeagent.ports.crash import CrashPoint
 from tests.flows.commanding import Hub, new_hub
 from tests.flows.points import KilledError
 from tests.flows.signing import MILLISECOND, MINUTE, OTHER_TV, POWER, REBOOT, SECOND, TV, VOLUME

@@ -36,7 +36,7 @@ from edgeagent.core.work import Claim
 from edgeagent.errors import LostRaceError
 from edgeagent.flows.claims import LEASE
 from edgeagent.ids import CommandId, DeviceId, topic
-from edgeagent.ports import CrashPoint
+from edgeagent.ports.crash import CrashPoint
 from edgeagent.store import audit, locks
 from tests.flows.commanding import Hub
 from tests.flows.points import KilledError

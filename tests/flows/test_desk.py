@@ -16,7 +16,7 @@ from edgeagent.core.work import Ending, Later, StepName
 from edgeagent.errors import BrokenInvariantError, LostRaceError, RejectedError
 from edgeagent.flows.claims import LEASE
 from edgeagent.ids import DeviceId, device_id, label
-from edgeagent.ports import CrashPoint
+from edgeagent.ports.crash import CrashPoint
 from tests.flows.commanding import Hub, new_hub
 from tests.flows.scripted import Television
 from tests.flows.signing import MILLISECOND, MINUTE, OTHER_TV, POWER, REBOOT, SECOND, TV, VOLUME

@@ -14,7 +14,7 @@ from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.lifecycle import State
 from edgeagent.errors import RejectedError
-from edgeagent.ports import CrashPoint
+from edgeagent.ports.crash import CrashPoint
 from tests.flows.commanding import Hub, new_hub
 from tests.flows.scripted import Television
 from tests.flows.signing import MINUTE, POWER, REBOOT, SECOND, TOGGLE, TV

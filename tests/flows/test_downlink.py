@@ -13,7 +13,8 @@ from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.lifecycle import State
 from edgeagent.core.retry import BackoffRule
 from edgeagent.flows.downlink import Downlink, DownlinkSettings
-from edgeagent.ports import CrashPoint, Trouble
+from edgeagent.ports.crash import CrashPoint
+from edgeagent.ports.links import Trouble
 from tests.flows.commanding import Hub, new_hub
 from tests.flows.points import KilledError
 from tests.flows.signing import HUB, MINUTE, POWER, SECOND, VOLUME

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from edgeagent.contracts.event import Stream
-from edgeagent.contracts.reports import Check, HealthReport, Level
+from edgeagent.contracts.reports.health import Check, HealthReport, Level
 from edgeagent.flows.trust import Trust, TrustSettings
 from edgeagent.ids import topic_filter
-from edgeagent.ports import Trouble
+from edgeagent.ports.links import Trouble
 from tests.flows.building import event
 from tests.flows.operating import VENUE, OperatorDesk, check_of, operated_hub
 from tests.flows.policies import signed_policy

@@ -15,7 +15,7 @@ from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.event import Stream
 from edgeagent.contracts.mqtt import Session
 from edgeagent.flows.ingest import IngestSettings
-from edgeagent.ports import CrashPoint
+from edgeagent.ports.crash import CrashPoint
 from tests.flows.building import Hub, new_hub
 from tests.support.stores import broken_log, full_disk
 

@@ -10,7 +10,7 @@ import pytest
 
 from edgeagent.contracts.event import Stream
 from edgeagent.flows.ingest import IngestSettings
-from edgeagent.ports import CrashPoint
+from edgeagent.ports.crash import CrashPoint
 from tests.flows.building import QUICK, Hub, new_hub
 from tests.support.stores import full_disk
 from tests.support.waiting import DEADLINE

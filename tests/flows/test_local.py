@@ -11,7 +11,7 @@ from edgeagent.contracts.command import Precondition
 from edgeagent.contracts.policy import Level, Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
-from edgeagent.contracts.reports import SendReport, SendRequest
+from edgeagent.contracts.reports.commands import SendReport, SendRequest
 from edgeagent.core.envelope import unproven_payload
 from edgeagent.core.gate import Duplicate
 from edgeagent.core.lifecycle import State

@@ -9,7 +9,7 @@ import pytest
 from edgeagent.clock import ClockSource
 from edgeagent.contracts.event import Stream
 from edgeagent.contracts.mqtt import Session
-from edgeagent.contracts.reports import AdmitRequest
+from edgeagent.contracts.reports.devices import AdmitRequest
 from edgeagent.errors import RejectedError
 from edgeagent.ids import command_id, device_id, label
 from tests.flows.building import EPOCH, HUB, event

@@ -10,7 +10,7 @@ import pytest
 
 from edgeagent.flows.probes import Probes
 from edgeagent.ids import device_id
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 from tests.flows.building import WELL_AFTER, Hub, new_hub
 from tests.support.waiting import eventually
 

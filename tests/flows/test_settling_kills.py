@@ -14,7 +14,7 @@ from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.gate import Duplicate
 from edgeagent.core.lifecycle import State
-from edgeagent.ports import CrashPoint
+from edgeagent.ports.crash import CrashPoint
 from tests.flows.commanding import Hub, new_hub
 from tests.flows.points import KilledError
 from tests.flows.scripted import Television

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from edgeagent.contracts.event import EventType, Stream
-from edgeagent.ports import Acknowledged, CrashPoint, Trouble
+from edgeagent.ports.cloud import Acknowledged
+from edgeagent.ports.crash import CrashPoint
+from edgeagent.ports.links import Trouble
 from tests.flows.building import EPOCH, HUB, event, new_hub
 from tests.flows.uploading import HOUR, PROMPT, WatchedCloud, events, is_empty, sizes, uplink_of, waiting
 from tests.support.stores import full_disk

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from edgeagent.contracts.event import Stream
-from edgeagent.ports import Trouble
+from edgeagent.ports.links import Trouble
 from tests.flows.building import event, new_hub
 from tests.flows.uploading import HOUR, WatchedCloud, events, is_empty, tried, uplink_of
 from tests.support.waiting import eventually

@@ -12,7 +12,7 @@ from typing_extensions import override
 from edgeagent.contracts.event import Stream
 from edgeagent.core.retry import BackoffRule
 from edgeagent.flows.uplink import Uplink, UplinkSettings
-from edgeagent.ports import Acknowledged, Batch
+from edgeagent.ports.cloud import Acknowledged, Batch
 from edgeagent.store.outbox import NewEvent
 from tests.flows.building import HUB, Hub, KilledError, event
 from tests.support.fake_cloud import FakeCloud

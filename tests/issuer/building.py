@@ -16,7 +16,7 @@ from edgeagent.contracts.receipt import Outcome, Receipt
 from edgeagent.ids import DeviceId, Epoch, HubId, device_id, new_epoch
 from edgeagent.issuer.commands import Intent, Issuer, SignedCommand
 from edgeagent.issuer.keys import PrivateKey
-from edgeagent.ports import Batch
+from edgeagent.ports.cloud import Batch
 
 EPOCH: Final = new_epoch(1_800_000_000_000, 7)
 TV: Final = device_id("tv-1")

@@ -26,7 +26,7 @@ from edgeagent.issuer.keys import PrivateKey, load_key, save_key
 from edgeagent.issuer.policies import read_policy, sign_policy
 from edgeagent.issuer.tokens import new_token
 from edgeagent.issuer.wire import CommandState, CommandStatus
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 from tests.issuer.building import (
     NOON,
     TV,

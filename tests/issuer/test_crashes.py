@@ -12,7 +12,7 @@ from edgeagent.adapters.cloud.https import HttpsQueue
 from edgeagent.contracts.event import Stream
 from edgeagent.issuer.client import IssuerClient
 from edgeagent.issuer.wire import CommandState, EventsAnswer
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 from tests.issuer.building import EPOCH, batch, hello, order, real_clock, receipt_event, records
 from tests.support.queue_server import KnownHub, QueueServer
 

@@ -14,7 +14,8 @@ from edgeagent.issuer.client import IssuerClient, RefusedByQueueError
 from edgeagent.issuer.commands import Issuer
 from edgeagent.issuer.keys import PrivateKey
 from edgeagent.issuer.wire import CommandState
-from edgeagent.ports import Delivery, LinkError, Trouble
+from edgeagent.ports.cloud import Delivery
+from edgeagent.ports.links import LinkError, Trouble
 from tests.issuer.building import batch, intent, order, real_clock, receipt_event, stored
 from tests.support.queue_server import KnownHub, QueueServer
 

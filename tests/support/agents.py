@@ -25,17 +25,11 @@ from pydantic import JsonValue
 from edgeagent.cli.asking import Agent, AgentDownError
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.door import Contract
-from edgeagent.contracts.reports import (
-    AdmitRequest,
-    DeviceReport,
-    DevicesReport,
-    OutboxReport,
-    SendReport,
-    SendRequest,
-    StatusReport,
-)
+from edgeagent.contracts.reports.commands import SendReport, SendRequest
+from edgeagent.contracts.reports.devices import AdmitRequest, DeviceReport, DevicesReport
+from edgeagent.contracts.reports.status import OutboxReport, StatusReport
 from edgeagent.ids import DeviceId, Label
-from edgeagent.ports import CrashPoint
+from edgeagent.ports.crash import CrashPoint
 from tests.support.brokers import wait_until
 
 ROOT: Final = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from edgeagent import config, logs
 from edgeagent.agent import run_agent
-from edgeagent.ports import CrashPoint
+from edgeagent.ports.crash import CrashPoint
 
 
 class Killer:

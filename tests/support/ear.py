@@ -19,7 +19,7 @@ from edgeagent.contracts.mqtt import Inbound, LinkDown, LinkUp, Session
 from edgeagent.core.retry import BackoffRule
 from edgeagent.ids import hub_id
 from edgeagent.metrics import Metrics
-from edgeagent.ports import DeviceBus
+from edgeagent.ports.broker import DeviceBus
 from tests.support.waiting import DEADLINE
 
 SOON: Final = timedelta(seconds=DEADLINE)

@@ -32,7 +32,7 @@ from edgeagent.contracts.mqtt import (
 )
 from edgeagent.errors import BrokenInvariantError, RejectedError
 from edgeagent.ids import TopicFilter
-from edgeagent.ports import LinkError, LinkState, Trouble
+from edgeagent.ports.links import LinkError, LinkState, Trouble
 
 _MOST = 500
 _PACKET_IDS = 65_535

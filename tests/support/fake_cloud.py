@@ -16,7 +16,8 @@ from edgeagent.contracts.timestatement import TIME_TYPE, TimeStatement
 from edgeagent.core.envelope import Signer, sign
 from edgeagent.errors import RejectedError
 from edgeagent.ids import Epoch, HubId
-from edgeagent.ports import Acknowledged, Batch, Delivery, LinkError, Trouble
+from edgeagent.ports.cloud import Acknowledged, Batch, Delivery
+from edgeagent.ports.links import LinkError, Trouble
 
 
 @dataclass(slots=True)

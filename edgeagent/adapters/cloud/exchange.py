@@ -22,7 +22,7 @@ from edgeagent.adapters.cloud.wire import JSON, Problem
 from edgeagent.clock import Clock
 from edgeagent.contracts.door import Contract, decode
 from edgeagent.errors import MalformedError
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 
 C = TypeVar("C", bound=Contract)
 

@@ -40,7 +40,8 @@ from edgeagent.contracts.event import BATCH_CONTENT_TYPE
 from edgeagent.contracts.timestatement import TIME_BYTES
 from edgeagent.errors import RejectedError
 from edgeagent.ids import HubId
-from edgeagent.ports import Acknowledged, Batch, Delivery, LinkError, Trouble
+from edgeagent.ports.cloud import Acknowledged, Batch, Delivery
+from edgeagent.ports.links import LinkError, Trouble
 
 # Below this gzip saves less than a packet; above the second it would hold up the loop for milliseconds.
 _WORTH_COMPRESSING: Final = 1024

@@ -9,7 +9,7 @@ import ssl
 from pathlib import Path
 
 from edgeagent.adapters.cloud.settings import CloudSettings
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 
 Marks = tuple[tuple[int, int, int], ...]
 

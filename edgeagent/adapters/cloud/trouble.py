@@ -14,7 +14,7 @@ from typing import Final
 import aiohttp
 
 from edgeagent.adapters.cloud.wire import JSON, one_line
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 
 LONGEST_RETRY_AFTER: Final = timedelta(hours=1)
 """What a peer may ask us to wait; a mistake there must not keep a hub away for days."""

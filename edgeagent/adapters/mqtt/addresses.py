@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from typing_extensions import override
 
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 
 T = TypeVar("T")
 

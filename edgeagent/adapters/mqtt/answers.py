@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TypeVar
 
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 
 T = TypeVar("T")
 

@@ -27,7 +27,7 @@ from edgeagent.contracts.mqtt import (
 )
 from edgeagent.errors import BrokenInvariantError, RejectedError
 from edgeagent.ids import HubId, TopicFilter
-from edgeagent.ports import LinkError, LinkState
+from edgeagent.ports.links import LinkError, LinkState
 
 # Of one ``receive``: control first, but never so much that telemetry starves.
 _MOST: Final = 500

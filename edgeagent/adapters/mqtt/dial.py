@@ -18,7 +18,7 @@ from typing import Final
 
 from edgeagent.adapters.mqtt.addresses import Address, Resolver, in_thread, look_up
 from edgeagent.adapters.mqtt.settings import MqttSettings, TlsSettings
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from edgeagent.adapters.mqtt.wire import Wire
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 
 # Packets handled before the loop gets its turn: 2 ms on a small board.
 _PACKETS_PER_TURN: Final = 500

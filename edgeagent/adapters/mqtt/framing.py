@@ -12,7 +12,7 @@ Pure: bytes in, values out. Whatever the bytes are, the answer is packets or a `
 
 from typing import Final
 
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 
 PUBLISH: Final = 3
 """Type of the packet, the upper half of its first byte (MQTT 5 section 2.1.2)."""

@@ -12,7 +12,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from edgeagent.adapters.mqtt.words import FAILURE, refusal
 from edgeagent.contracts.mqtt import Session
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 
 _WINDOW: Final = 0xFFFF
 

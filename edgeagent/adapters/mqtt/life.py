@@ -30,7 +30,7 @@ from edgeagent.adapters.mqtt.wire import Wire
 from edgeagent.clock import Clock
 from edgeagent.contracts.mqtt import Inbound, Outgoing
 from edgeagent.errors import RejectedError
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 _MOMENT: Final = timedelta(seconds=1)

@@ -24,7 +24,7 @@ from edgeagent.adapters.mqtt.life import Life
 from edgeagent.adapters.mqtt.settings import Means, MqttSettings
 from edgeagent.adapters.mqtt.words import FAILURE
 from edgeagent.contracts.mqtt import Inbound, Session
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 
 log = logging.getLogger(__name__)
 

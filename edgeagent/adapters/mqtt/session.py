@@ -28,7 +28,7 @@ from edgeagent.adapters.mqtt.life import Life
 from edgeagent.adapters.mqtt.settings import Means, MqttSettings
 from edgeagent.contracts.mqtt import Inbound, LinkDown, LinkUp, Outgoing, Session
 from edgeagent.core.retry import Backoff
-from edgeagent.ports import LinkError, LinkState, Trouble
+from edgeagent.ports.links import LinkError, LinkState, Trouble
 
 log = logging.getLogger(__name__)
 

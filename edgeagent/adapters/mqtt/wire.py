@@ -25,7 +25,7 @@ from typing_extensions import override
 
 from edgeagent.adapters.mqtt.framing import PUBACK, PUBLISH, Packet, Splitter
 from edgeagent.adapters.mqtt.words import SUCCESS
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 
 _CHUNK: Final = 64 * 1024
 # A PUBACK without reason code (MQTT 5 section 3.4.2.1) as one big-endian number, but for the packet id.

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Final
 
-from edgeagent.ports import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble
 
 SUCCESS: Final = 0x00
 GRANTED_QOS_1: Final = 0x01

@@ -12,10 +12,10 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from edgeagent.contracts.door import encode
-from edgeagent.contracts.reports import Level
+from edgeagent.contracts.reports.health import Level
 from edgeagent.errors import TransientError
 from edgeagent.metrics import Metrics
-from edgeagent.ports import Operator
+from edgeagent.ports.operator import Operator
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

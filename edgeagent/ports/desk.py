@@ -1,0 +1,63 @@
+"""Where whoever works commands gets them and brings them back."""
+
+from datetime import timedelta
+from typing import Protocol
+
+from edgeagent.contracts.mqtt import PublishResult
+from edgeagent.contracts.policy import Level, Tier
+from edgeagent.core.gate import World
+from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
+
+
+class WorkDesk(Protocol):
+    """Where whoever works commands gets them and brings them back.
+
+    Whoever works never names a topic, a payload or an address: it asks for a step of the claimed
+    command's plan, and the desk sends it if the lock is still held (DESIGN decision 9).
+    """
+
+    async def claim(self, lane: Tier, holder: str) -> Claim:
+        """Wait for a command of a lane and lock its device."""
+        ...
+
+    async def renew(self, claim: Claim) -> None:
+        """Lengthen the lease.
+
+        Raises:
+            LostRaceError: somebody else may have the device by now.
+        """
+        ...
+
+    async def publish(self, claim: Claim, step: StepName) -> PublishResult:
+        """Send a step, recorded before it leaves; and begin to wait for what answers it.
+
+        Raises:
+            LostRaceError: the lock is not ours any more; nothing was sent.
+            LinkError: the broker cannot be reached; nothing was sent.
+            RejectedError: the device has no such step, or the message is too large; nothing was sent.
+        """
+        ...
+
+    async def await_confirmation(self, claim: Claim, *, level: Level, within: timedelta) -> Answered:
+        """Wait until the last step is proven to ``level``, denied, read back or over; at most so long."""
+        ...
+
+    async def read_device(self, claim: Claim) -> World:
+        """What is known now of everything that the gate judges by."""
+        ...
+
+    async def finish(self, claim: Claim, ending: Ending) -> None:
+        """End the command, in one commit.
+
+        Raises:
+            LostRaceError: the lock is not ours any more; nothing was written.
+        """
+        ...
+
+    async def postpone(self, claim: Claim, later: Later) -> None:
+        """Give the command back, to be taken up again later.
+
+        Raises:
+            LostRaceError: the lock is not ours any more; nothing was written.
+        """
+        ...

@@ -1,0 +1,55 @@
+"""How a connection to a peer fails, and how it stands."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from edgeagent.errors import TransientError
+
+
+class Trouble(StrEnum):
+    """Why a peer could not be used, for people and health."""
+
+    UNREACHABLE = "unreachable"
+    """No address, no route, refused, or no answer in time."""
+    TLS = "tls"
+    """The certificate or the handshake is not in order."""
+    LOGIN = "login"
+    """It does not know us, or does not let us."""
+    CAPTIVE_PORTAL = "captive_portal"
+    """Something else answers in its place."""
+    BUSY = "busy"
+    """It asked us to come later."""
+    BROKEN_ANSWER = "broken_answer"
+    """What it answered is cut, or not what was asked."""
+
+
+class LinkError(TransientError):
+    """A peer did not do its part this time.
+
+    Attributes:
+        trouble: what kind.
+        retry_after: how long it asked us to wait; None when it did not say.
+    """
+
+    def __init__(self, trouble: Trouble, why: str, retry_after: timedelta | None = None) -> None:
+        super().__init__(why)
+        self.trouble = trouble
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class LinkState:
+    """How a connection stands, for health.
+
+    Attributes:
+        connected: whether it stands now.
+        since: boot time of the last change.
+        attempts: tries since it last stood.
+        why: what ended it or keeps it from standing; empty while it stands.
+    """
+
+    connected: bool
+    since: timedelta
+    attempts: int
+    why: str
