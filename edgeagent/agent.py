@@ -24,7 +24,8 @@ from prometheus_client import CollectorRegistry
 from pydantic import JsonValue
 
 from edgeagent import settings
-from edgeagent.adapters.admin_socket import AdminSocket
+from edgeagent.adapters.admin.hub_routes import hub_routes
+from edgeagent.adapters.admin.socket import AdminSocket
 from edgeagent.adapters.cloud.https import HttpsQueue
 from edgeagent.adapters.last_health import LastHealth
 from edgeagent.adapters.mqtt.bus import MqttBus
@@ -53,6 +54,7 @@ from edgeagent.flows.operator import HubOperator
 from edgeagent.flows.probes import Probes
 from edgeagent.flows.settling import Settling
 from edgeagent.flows.surroundings import Origin, Surroundings
+from edgeagent.flows.timekeeping import Timekeeping, TimeSettings
 from edgeagent.flows.trust import Trust
 from edgeagent.flows.upkeep import Upkeep
 from edgeagent.flows.uplink import Uplink
@@ -175,7 +177,7 @@ async def _build(
     bus = MqttBus(config.hub.id, settings.mqtt_settings(config, path), Means(clock=clock, metrics=metrics))
     cloud = settings.cloud_settings(config, path)
     queue = None if cloud is None else HttpsQueue(cloud, config.hub.id, clock)
-    trust = Trust(store, clock, queue, around, settings.trust_settings(config))
+    trust = Trust(store, clock, around, settings.trust_settings(config))
     await trust.load(settings.offered_policy(config, path))
     devices = Devices(store, bus, settings.profiles(config, path), around)
     await devices.load()
@@ -206,7 +208,7 @@ class Hub:
         flows = {
             "broker": self.bus.run,
             "ingest": ingest.run,
-            "trust": trust.run,
+            "time": Timekeeping(store, clock, self.queue, trust, around, TimeSettings()).run,
             "broker-watch": watch.run,
         }
         probes = Probes(self.bus, devices, around)
@@ -267,7 +269,7 @@ class Hub:
 async def _open_doors(
     config: Config, operator: HubOperator, metrics: Metrics
 ) -> list[AdminSocket | WebServer | HttpsQueue]:
-    admin = AdminSocket(config.admin_socket, operator)
+    admin = AdminSocket(config.admin_socket, hub_routes(operator))
     await admin.open()
     doors: list[AdminSocket | WebServer | HttpsQueue] = [admin]
     if config.web is not None:

@@ -1,90 +1,57 @@
-"""What the hub believes: its policy, and what time it is.
+"""What the hub believes: its policy.
 
 The policy is a signed document under one trusted key. It is verified, then stored with its version in
 one commit; an older version than the stored one is refused, and the stored one stays in force. Without
 a policy the hub takes readings and no commands.
 
-The time is proven by the kernel's word or by a statement that a key of the policy's role ``time`` has
-signed over our nonce (SPEC T5). A proof raises the floor of time: beyond what boot time explains by at
-most a week on one source's word, further when two sources agree (SPEC T6). One wrong clock must not
-expire everything for good, neither at once nor week by week.
+Whoever judges by the policy or the time is told when either has become surer (``flows/timekeeping``).
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from secrets import token_hex
-from typing import Final
+from dataclasses import dataclass
 
-from edgeagent.clock import ClockSource, Proof, ProvenClock, Wall
+from edgeagent.clock import ProvenClock, Wall
 from edgeagent.contracts.door import decode
 from edgeagent.contracts.policy import POLICY_BYTES, POLICY_TYPE, Policy, RoleKind, id_of_key
-from edgeagent.contracts.timestatement import TIME_BYTES, TIME_TYPE, TimeStatement
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.envelope import Keyring, Verified, verify
-from edgeagent.core.retry import Backoff, BackoffRule
-from edgeagent.errors import LostRaceError, RejectedError, StorageError
+from edgeagent.errors import LostRaceError, RejectedError
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import HubId, KeyId
-from edgeagent.ports.cloud import TimeSource
-from edgeagent.ports.links import LinkError, Trouble
-from edgeagent.store import audit, meta
+from edgeagent.store import audit
 from edgeagent.store import policy as policies
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Transaction
 
 log = logging.getLogger(__name__)
 
-_ONE_SOURCE_RISE: Final = timedelta(days=7)
-_SOURCES: Final = 2
-_STORE_FLOOR_EVERY: Final = timedelta(hours=1)
-_MILLISECOND: Final = timedelta(milliseconds=1)
-# Years of boot time can be added to it before datetime overflows.
-_LAST_TIME: Final = datetime(9000, 1, 1, tzinfo=UTC)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustSettings:
-    """How the time is asked for.
+    """Whose policy is trusted.
 
     Attributes:
         signer: the public key under which a policy is trusted, 32 raw bytes; None for no policy.
-        refresh: how often a proven time is proven again.
-        backoff: after failures to prove it.
     """
 
     signer: bytes | None = None
-    refresh: timedelta = timedelta(hours=1)
-    backoff: BackoffRule = field(
-        default_factory=lambda: BackoffRule(first=timedelta(seconds=2), longest=timedelta(minutes=2))
-    )
 
 
 class Trust:
-    """Holds the policy in force and proves the time."""
+    """Holds the policy in force."""
 
     def __init__(
         self,
         store: Database,
         clock: ProvenClock,
-        time_source: TimeSource | None,
         around: Surroundings,
         settings: TrustSettings,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._time_source = time_source
         self._around = around
         self._settings = settings
-        self._backoff = Backoff(settings.backoff)
-        self._is_recorded = False
-        self._stored_floor = clock.floor
-        self._floor_stored_at: timedelta | None = None
-        # When this boot began: by each source's word, and by what is beyond doubt.
-        self._began: dict[ClockSource, datetime] = {}
-        self._surely_began = clock.floor - clock.boot()
         self._proven: list[Callable[[], None]] = []
         self.policy: Policy | None = None
         self.policy_problem = "" if settings.signer else "no policy is configured"
@@ -100,9 +67,10 @@ class Trust:
         """
         error = self._clock.wall().error
         if error is not None and (judged_by.error is None or error < judged_by.error):
-            self._tell()
+            self.tell()
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
+        """Tell everybody that the time or the policy has become surer."""
         for tell in self._proven:
             tell()
 
@@ -144,97 +112,6 @@ class Trust:
         """The keys whose statements of the time count."""
         return {} if self.policy is None else _keys_of(self.policy, RoleKind.TIME)
 
-    async def run(self) -> None:
-        """Keep the time proven; ends only by cancellation."""
-        while True:
-            try:
-                known = await self._prove()
-            except StorageError as why:
-                # The time is known all the same; that it is goes on record when the disk takes it.
-                log.warning("proof of the time not recorded", extra={"why": str(why)})
-                known = False
-            if known:
-                self._backoff.worked(self._clock.boot())
-                wait = self._settings.refresh
-            else:
-                wait = self._backoff.failed(self._clock.boot(), chance=self._around.chance())
-            await asyncio.sleep(wait.total_seconds())
-
-    async def _prove(self) -> bool:
-        """Ask every source once.
-
-        Returns:
-            Whether the clock rests on a proof now.
-        """
-        if self._clock.ask_kernel():
-            self._proved(ClockSource.KERNEL)
-        if self._time_source is not None and self.time_keys():
-            try:
-                await self._ask(self._time_source)
-            except LinkError as why:
-                log.info("no statement of the time", extra={"trouble": why.trouble, "why": str(why)})
-        if self._clock.wall().source is ClockSource.NONE:
-            return False
-        await self._put_on_record()
-        return True
-
-    async def _ask(self, source: TimeSource) -> None:
-        nonce = token_hex(16)
-        asked = self._clock.boot()
-        envelope = await source.statement(nonce)
-        answered = self._clock.boot()
-        try:
-            verified = verify(envelope, self.time_keys(), TIME_TYPE, limit=TIME_BYTES)
-            statement = decode(TimeStatement, verified.payload, limit=TIME_BYTES)
-        except RejectedError as why:
-            raise LinkError(Trouble.BROKEN_ANSWER, str(why)) from why
-        if statement.nonce != nonce or statement.hub != self._around.origin.hub:
-            raise LinkError(Trouble.BROKEN_ANSWER, "an answer to another question")
-        if statement.time > _LAST_TIME:
-            raise LinkError(Trouble.BROKEN_ANSWER, "a time that no calendar of ours carries on")
-        # It was signed some time in between; which, only the round trip bounds.
-        trip = answered - asked
-        proof = Proof(
-            source=ClockSource.STATEMENT,
-            wall=statement.time + trip / 2,
-            error=trip / 2 + _MILLISECOND,
-            at=answered,
-        )
-        if self._clock.prove(proof):
-            self._proved(ClockSource.STATEMENT)
-
-    def _proved(self, source: ClockSource) -> None:
-        """Take note of a proof that the clock has just taken."""
-        wall = self._clock.wall()
-        self._around.metrics.clock_error.set(-1 if wall.error is None else wall.error.total_seconds())
-        self._began[source] = wall.earliest - self._clock.boot()
-        if self._is_past(wall.earliest):
-            self._clock.raise_floor(wall.earliest)
-        self._tell()
-
-    async def _put_on_record(self) -> None:
-        """Store that the time is known, once, and the floor, not too often."""
-        wall, boot = self._clock.wall(), self._clock.boot()
-        if not self._is_recorded:
-            detail = {"error": None if wall.error is None else wall.error.total_seconds()}
-            await self._record(
-                Act(kind=AuditKind.CLOCK_PROVEN, subject="clock", actor=wall.source, detail={**detail})
-            )
-            self._is_recorded = True
-            log.info("time is known", extra={"source": wall.source})
-        floor, stored_at = self._clock.floor, self._floor_stored_at
-        if floor > self._stored_floor and (stored_at is None or boot - stored_at >= _STORE_FLOOR_EVERY):
-            await self._store.write(lambda tx: meta.raise_time_floor(tx, floor))
-            self._stored_floor, self._floor_stored_at = floor, boot
-
-    def _is_past(self, moment: datetime) -> bool:
-        """Whether a moment is certainly past, by the words that we have on it."""
-        began = moment - self._clock.boot()
-        agreeing = sum(word + _ONE_SOURCE_RISE >= began for word in self._began.values())
-        if agreeing >= _SOURCES:
-            self._surely_began = max(self._surely_began, began)
-        return began <= self._surely_began + _ONE_SOURCE_RISE
-
     async def _record(self, act: Act) -> None:
         stamp = self._around.stamp()
         await self._store.write(lambda tx: audit.append(tx, [act], stamp))
@@ -271,7 +148,7 @@ class Trust:
     def _put_in_force(self, policy: Policy) -> None:
         self.policy = policy
         self.policy_problem = ""
-        self._tell()
+        self.tell()
 
     def _verified_policy(self, envelope: bytes) -> tuple[Policy, Verified]:
         signer = self._settings.signer

@@ -14,7 +14,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from edgeagent.adapters.admin_socket import AdminSocket
+from edgeagent.adapters.admin.hub_routes import hub_routes
+from edgeagent.adapters.admin.socket import AdminSocket
 from edgeagent.contracts.door import Contract, decode
 from edgeagent.contracts.reports.commands import CommandsReport
 from edgeagent.contracts.reports.devices import DeviceReport, DevicesReport
@@ -74,7 +75,7 @@ async def open_door(tmp_path: Path, folder: Path, *devices: str) -> AsyncIterato
     """A hub whose operator's door is open."""
     path = folder / "admin.sock"
     async with operated_hub(tmp_path, *devices) as desk:
-        admin = AdminSocket(path, desk.operator)
+        admin = AdminSocket(path, hub_routes(desk.operator))
         await admin.open()
         try:
             async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as session:
@@ -274,7 +275,7 @@ class TestTheSocket:
     ) -> None:
         async with operated_hub(tmp_path) as desk:
             with pytest.raises(ConfigurationError, match="run_dir"):
-                await AdminSocket(folder / name / "admin.sock", desk.operator).open()
+                await AdminSocket(folder / name / "admin.sock", hub_routes(desk.operator)).open()
 
 
 def lets_everybody_in(folder: Path, path: Path | None = None) -> None:

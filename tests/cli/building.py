@@ -17,7 +17,8 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
-from edgeagent.adapters.admin_socket import AdminSocket
+from edgeagent.adapters.admin.hub_routes import hub_routes
+from edgeagent.adapters.admin.socket import AdminSocket
 from edgeagent.cli.main import main
 from edgeagent.contracts.door import Contract, decode
 from tests.flows.operating import OperatorDesk, operated_hub
@@ -104,7 +105,7 @@ async def lonely_terminal(tmp_path: Path) -> AsyncIterator[Terminal]:
 async def terminal(tmp_path: Path, *devices: str) -> AsyncIterator[Attended]:
     """A hub that is well, with these devices."""
     async with lonely_terminal(tmp_path) as lonely, operated_hub(tmp_path, *devices) as desk:
-        admin = AdminSocket(lonely.run_dir / "admin.sock", desk.operator)
+        admin = AdminSocket(lonely.run_dir / "admin.sock", hub_routes(desk.operator))
         await admin.open()
         try:
             yield Attended(lonely.config, lonely.run_dir, desk)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from edgeagent.adapters.admin_socket import AdminSocket
+from edgeagent.adapters.admin.hub_routes import hub_routes
+from edgeagent.adapters.admin.socket import AdminSocket
 from edgeagent.contracts.policy import Tier
 from edgeagent.flows.brokerwatch import BrokerWatch
 from edgeagent.flows.health import Health
@@ -41,7 +42,7 @@ async def commanded(folder: Path, *, has_policy: bool = True) -> AsyncIterator[C
     if has_policy:
         await hub.has_policy()
     async with lonely_terminal(folder) as lonely:
-        admin = AdminSocket(lonely.run_dir / "admin.sock", _operator(hub, folder))
+        admin = AdminSocket(lonely.run_dir / "admin.sock", hub_routes(_operator(hub, folder)))
         await admin.open()
         works: list[Callable[[], Coroutine[None, None, None]]] = [
             hub.now.upkeep.run,

@@ -11,6 +11,7 @@ from edgeagent.clock import ProvenClock
 from edgeagent.contracts.door import encode
 from edgeagent.contracts.timestatement import TIME_TYPE, TimeStatement
 from edgeagent.core.envelope import sign
+from edgeagent.flows.timekeeping import Timekeeping, TimeSettings
 from edgeagent.flows.trust import Trust, TrustSettings
 from edgeagent.ids import HubId
 from edgeagent.ports.cloud import TimeSource
@@ -82,24 +83,24 @@ class Believer:
         refresh: timedelta = HOUR,
     ) -> None:
         self._store = store
-        self._settings = TrustSettings(signer=VENUE.public, refresh=refresh)
+        self._settings = TimeSettings(refresh=refresh)
         self._loop_time = LoopTime()
         self._chance = chance
         self._source: TimeSource | None = None
         self.readings = readings
         self.clock = ProvenClock(readings, floor=floor)
-        self.trust = self._made()
+        self._around = surroundings(self.clock, chance=lambda: self._chance)
+        self.trust = Trust(store, self.clock, self._around, TrustSettings(signer=VENUE.public))
 
     def asks(self, source: TimeSource) -> None:
         """Have it ask somebody."""
         self._source = source
-        self.trust = self._made()
 
     @asynccontextmanager
     async def believes(self) -> AsyncIterator[None]:
         """Let it find out the time, and keep it proven."""
         await self.trust.load(signed_policy(VENUE, 1, time_key=TIME))
-        task = asyncio.create_task(self.trust.run())
+        task = asyncio.create_task(self._timekeeping().run())
         try:
             yield
             assert not task.done(), task.result()
@@ -118,9 +119,8 @@ class Believer:
         """Let it do what is due."""
         await breathe(self._store)
 
-    def _made(self) -> Trust:
-        around = surroundings(self.clock, chance=lambda: self._chance)
-        return Trust(self._store, self.clock, self._source, around, self._settings)
+    def _timekeeping(self) -> Timekeeping:
+        return Timekeeping(self._store, self.clock, self._source, self.trust, self._around, self._settings)
 
 
 async def asked(statements: Statements, times: int) -> None:

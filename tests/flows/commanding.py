@@ -136,7 +136,7 @@ class Hub(Recorded):
             crash=self.points,
             outbox=OutboxBell(),
         )
-        trust = Trust(store, clock, None, around, TrustSettings(signer=self.keys.signer.public))
+        trust = Trust(store, clock, around, TrustSettings(signer=self.keys.signer.public))
         await trust.load(None)
         profiles = {each.id: each for each in map(load, [*shipped_profiles(), _PROFILE.read_bytes()])}
         devices = Devices(store, self.bus, profiles, around)

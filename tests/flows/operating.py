@@ -126,7 +126,7 @@ async def operated_hub(folder: Path, *devices: str, with_cloud: bool = True) -> 
     async with new_hub(folder, *devices, clock=clock) as hub:
         clock.is_proven()
         around, store = hub.around, hub.store
-        trust = Trust(store, clock, None, around, TrustSettings(signer=VENUE.public))
+        trust = Trust(store, clock, around, TrustSettings(signer=VENUE.public))
         await trust.load(signed_policy(VENUE, 3))
         cloud = FakeCloud(HUB, clock)
         hour = timedelta(hours=1)

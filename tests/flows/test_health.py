@@ -197,7 +197,7 @@ class TestThePolicy:
         async with operated_hub(tmp_path) as desk:
             await desk.hub.store.write(lambda tx: tx.execute("DELETE FROM policy"))
             settings = TrustSettings(signer=None if signer is None else signer.public)
-            trust = Trust(desk.hub.store, desk.clock, None, desk.hub.around, settings)
+            trust = Trust(desk.hub.store, desk.clock, desk.hub.around, settings)
             await trust.load(file)
 
             check = await check_of(replace(desk.health, trust=trust), "policy")

@@ -31,7 +31,7 @@ def trust_of(store: Database, *, signer: MemoryKey | None = VENUE) -> Trust:
     """What the hub believes at its start."""
     clock = ProvenClock(ManualReadings())
     settings = TrustSettings(signer=None if signer is None else signer.public)
-    return Trust(store, clock, None, surroundings(clock), settings)
+    return Trust(store, clock, surroundings(clock), settings)
 
 
 def altered(envelope: bytes) -> bytes:

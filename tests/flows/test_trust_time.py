@@ -9,6 +9,7 @@ import pytest
 
 from edgeagent.clock import ClockSource, ProvenClock
 from edgeagent.core.audit_chain import AuditKind
+from edgeagent.flows.timekeeping import Timekeeping, TimeSettings
 from edgeagent.flows.trust import Trust, TrustSettings
 from edgeagent.ids import hub_id
 from edgeagent.store import audit
@@ -105,10 +106,12 @@ class TestWhatProvesTheTime:
     ) -> None:
         statements = Statements(readings)
         clock = ProvenClock(readings)
-        trust = Trust(store, clock, statements, surroundings(clock), TrustSettings(signer=VENUE.public))
+        around = surroundings(clock)
+        trust = Trust(store, clock, around, TrustSettings(signer=VENUE.public))
+        timekeeping = Timekeeping(store, clock, statements, trust, around, TimeSettings())
         await trust.load(signed_policy(VENUE, 1))
 
-        task = asyncio.create_task(trust.run())
+        task = asyncio.create_task(timekeeping.run())
         await breathe(store)
         task.cancel()
 

@@ -10,33 +10,29 @@ import os
 import pwd
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from aiohttp import web
 
-from edgeagent.contracts.door import Contract, decode, encode
-from edgeagent.contracts.reports.commands import SendRequest
-from edgeagent.contracts.reports.devices import AdmitRequest
+from edgeagent.adapters.admin.route import REQUEST_BYTES, Asked, Route
+from edgeagent.contracts.door import Contract, encode
 from edgeagent.contracts.reports.refusal import Refusal
 from edgeagent.errors import AgentError, ConfigurationError, MalformedError, RejectedError, TransientError
-from edgeagent.ids import command_id, device_id
-from edgeagent.ports.operator import Operator
 
 log = logging.getLogger(__name__)
 
-_REQUEST_BYTES: Final = 64 * 1024
 _UCRED: Final = struct.Struct("3i")  # pid, uid, gid of unix(7)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class AdminSocket:
-    """Serves an ``Operator`` on a Unix socket."""
+    """Serves routes on a Unix socket."""
 
-    def __init__(self, path: Path, operator: Operator) -> None:
+    def __init__(self, path: Path, routes: Sequence[Route]) -> None:
         self._path = path
-        self._operator = operator
+        self._routes = routes
         self._runner: web.AppRunner | None = None
 
     async def open(self) -> None:
@@ -45,21 +41,8 @@ class AdminSocket:
         Raises:
             ConfigurationError: there can be no socket at that path.
         """
-        app = web.Application(client_max_size=_REQUEST_BYTES, middlewares=[_answering])
-        app.add_routes(
-            [
-                web.get("/v1/health", self._health),
-                web.get("/v1/status", self._status),
-                web.get("/v1/devices", self._devices),
-                web.post("/v1/devices", self._admit),
-                web.get("/v1/devices/{device}", self._device),
-                web.delete("/v1/devices/{device}", self._forget),
-                web.get("/v1/outbox", self._outbox),
-                web.get("/v1/commands", self._commands),
-                web.post("/v1/commands", self._send),
-                web.get("/v1/commands/{command}", self._command),
-            ]
-        )
+        app = web.Application(client_max_size=REQUEST_BYTES, middlewares=[_answering])
+        app.add_routes([web.route(each.method, each.path, _answer_by(each)) for each in self._routes])
         # One access line for each poll of a health check is noise; what changes is audited.
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
@@ -81,38 +64,21 @@ class AdminSocket:
             await self._runner.cleanup()
             self._path.unlink(missing_ok=True)
 
-    async def _health(self, _request: web.Request) -> web.Response:
-        return _json(await self._operator.health())
 
-    async def _status(self, _request: web.Request) -> web.Response:
-        return _json(await self._operator.status())
+def _answer_by(route: Route) -> Handler:
+    """Have a route answer in HTTP."""
 
-    async def _devices(self, _request: web.Request) -> web.Response:
-        return _json(await self._operator.devices())
+    async def answer(request: web.Request) -> web.StreamResponse:
+        asked = Asked(
+            names=request.match_info,
+            query=request.query,
+            body=await request.read(),
+            actor=_actor(request),
+        )
+        report = await route.handler(asked)
+        return web.Response(status=204) if report is None else _json(report)
 
-    async def _device(self, request: web.Request) -> web.Response:
-        return _json(await self._operator.device(device_id(request.match_info["device"])))
-
-    async def _admit(self, request: web.Request) -> web.Response:
-        asked = decode(AdmitRequest, await request.read(), limit=_REQUEST_BYTES)
-        return _json(await self._operator.admit(asked, _actor(request)))
-
-    async def _forget(self, request: web.Request) -> web.Response:
-        await self._operator.forget(device_id(request.match_info["device"]), _actor(request))
-        return web.Response(status=204)
-
-    async def _commands(self, _request: web.Request) -> web.Response:
-        return _json(await self._operator.commands())
-
-    async def _command(self, request: web.Request) -> web.Response:
-        return _json(await self._operator.command(command_id(request.match_info["command"])))
-
-    async def _send(self, request: web.Request) -> web.Response:
-        asked = decode(SendRequest, await request.read(), limit=_REQUEST_BYTES)
-        return _json(await self._operator.send(asked, _actor(request)))
-
-    async def _outbox(self, _request: web.Request) -> web.Response:
-        return _json(await self._operator.outbox())
+    return answer
 
 
 @web.middleware
