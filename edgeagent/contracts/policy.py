@@ -38,6 +38,10 @@ class RoleKind(StrEnum):
 
     COMMAND = "command"
     """Commands."""
+    APPROVE = "approve"
+    """Commands that others issue: a further signature over the same payload."""
+    STOP = "stop"
+    """Orders to stop and resume a kind of command."""
     TIME = "time"
     """Statements of the time."""
     LOCAL_OPERATOR = "local_operator"
@@ -100,6 +104,21 @@ class Role(Contract):
         return of_action and (self.devices == "*" or device in self.devices)
 
 
+class ApprovalRule(Contract):
+    """Who else has to agree to a command (SPEC T7).
+
+    Attributes:
+        signatures: how many keys of ``approve`` roles have to have signed the same payload; the issuer's
+            own does not count.
+        at_hub: whether one person at the hub may agree in their place.
+        good_for: how long such a person's word is good.
+    """
+
+    signatures: Annotated[int, Field(ge=1, le=7)] = 1
+    at_hub: bool = False
+    good_for: Duration = timedelta(minutes=10)
+
+
 class ActionRule(Contract):
     """How an action is carried out.
 
@@ -107,11 +126,41 @@ class ActionRule(Contract):
         tier: its lane and rules.
         confirmation: the level at which it has succeeded.
         longest_validity: the most time between a command's issue and its expiry.
+        approvals: who else has to agree; nobody if absent.
     """
 
     tier: Tier = Field(strict=False)
     confirmation: Level = Field(default=Level.APPLIED, strict=False)
     longest_validity: Duration = timedelta(minutes=10)
+    approvals: ApprovalRule | None = None
+
+
+class BreakerRule(Contract):
+    """When commands of one action or origin are stopped by themselves (SPEC B1).
+
+    Attributes:
+        refusals: how many within ``within`` open the breaker.
+        within: the span that is looked at.
+        open_for: how long it stays open before one may try again.
+    """
+
+    refusals: Annotated[int, Field(ge=1, le=10_000)] = 20
+    within: Duration = timedelta(minutes=1)
+    open_for: Duration = timedelta(minutes=5)
+
+
+class Bans(Contract):
+    """What is never to be done, whoever asks (SPEC B3).
+
+    Attributes:
+        actions: these.
+        devices: nothing to these.
+        keys: nothing by these holders.
+    """
+
+    actions: frozenset[Annotated[ActionName, Field(strict=False)]] = frozenset()
+    devices: frozenset[DeviceIdField] = frozenset()
+    keys: frozenset[KeyName] = frozenset()
 
 
 class TierRule(Contract):
@@ -124,6 +173,7 @@ class TierRule(Contract):
         longest_delay: where the doubling stops.
         accept_unsure_clock: whether a command may be begun while the hub cannot tell if its time is
             over; the low tier only (SPEC T5).
+        grace: how long after the policy's own time is over its commands are still taken.
     """
 
     concurrency: Annotated[int, Field(ge=1, le=16)] = 4
@@ -131,6 +181,7 @@ class TierRule(Contract):
     first_delay: Duration = timedelta(seconds=1)
     longest_delay: Duration = timedelta(seconds=30)
     accept_unsure_clock: bool = False
+    grace: Duration = timedelta(0)
 
 
 class Policy(Contract):
@@ -145,6 +196,8 @@ class Policy(Contract):
         roles: by name.
         actions: the rule of each action; an action without one is not allowed.
         tiers: the rule of each tier; the defaults where absent.
+        breaker: when commands of one action or origin are stopped by themselves.
+        bans: what is never to be done.
     """
 
     type: Literal["policy"] = "policy"
@@ -156,6 +209,8 @@ class Policy(Contract):
     roles: dict[RoleName, Role] = Field(max_length=64)
     actions: dict[Annotated[ActionName, Field(strict=False)], ActionRule]
     tiers: dict[Annotated[Tier, Field(strict=False)], TierRule] = Field(default_factory=dict)
+    breaker: BreakerRule = BreakerRule()
+    bans: Bans = Bans()
 
     @model_validator(mode="after")
     def _does_not_contradict_itself(self) -> "Policy":
