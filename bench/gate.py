@@ -6,7 +6,10 @@ from typing import Final
 
 from edgeagent.contracts.command import COMMAND_BYTES, COMMAND_TYPE
 from edgeagent.core.envelope import verify
-from edgeagent.core.gate import Moment, judge, keyring, opened
+from edgeagent.core.gate.judging import judge
+from edgeagent.core.gate.opening import opened
+from edgeagent.core.gate.roles import keyring
+from edgeagent.core.gate.verdict import Moment
 from edgeagent.core.profile.compile import Gateway, compile_device
 from edgeagent.core.profile.load import load
 from edgeagent.flows.worlds import Facts

@@ -15,7 +15,7 @@ def add_to(nouns: Nouns) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from edgeagent import logs
-    from edgeagent.agent import run_agent
+    from edgeagent.agent.daemon import run_agent
 
     config = configuration.load(arguments.config)
     logs.set_up(config.log.level)

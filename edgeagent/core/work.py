@@ -9,7 +9,8 @@ from edgeagent.contracts.policy import ActionRule, Level, TierRule
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome, StateMark
 from edgeagent.core.confirmation import Confirmed, Contradicted, Denied
-from edgeagent.core.gate import Opened, World
+from edgeagent.core.gate.verdict import Opened
+from edgeagent.core.gate.world import World
 from edgeagent.core.profile.plan import Plan
 from edgeagent.ids import DeviceId
 

@@ -26,7 +26,9 @@ from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.envelope import RefusedEnvelopeError, merged
 from edgeagent.core.freshness import BootDeadline
-from edgeagent.core.gate import (
+from edgeagent.core.gate.judging import judge
+from edgeagent.core.gate.opening import opened
+from edgeagent.core.gate.verdict import (
     Accept,
     AddSignatures,
     Duplicate,
@@ -35,10 +37,8 @@ from edgeagent.core.gate import (
     Opened,
     Refuse,
     Verdict,
-    World,
-    judge,
-    opened,
 )
+from edgeagent.core.gate.world import World
 from edgeagent.core.lifecycle import State
 from edgeagent.core.operation import operation_key
 from edgeagent.core.work import Ending

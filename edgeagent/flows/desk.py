@@ -29,7 +29,8 @@ from edgeagent.contracts.sources import Value
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.confirmation import Confirmed
 from edgeagent.core.envelope import RefusedEnvelopeError
-from edgeagent.core.gate import World, opened
+from edgeagent.core.gate.opening import opened
+from edgeagent.core.gate.world import World
 from edgeagent.core.lifecycle import State
 from edgeagent.core.operation import OperationState, operation_key
 from edgeagent.core.profile.plan import Plan, Step

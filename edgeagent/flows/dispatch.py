@@ -24,7 +24,9 @@ from edgeagent.contracts.policy import Level, Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.confirmation import Confirmed, Contradicted
-from edgeagent.core.gate import Accept, Hold, Moment, Refuse, World, judge
+from edgeagent.core.gate.judging import judge
+from edgeagent.core.gate.verdict import Accept, Hold, Moment, Refuse
+from edgeagent.core.gate.world import World
 from edgeagent.core.profile.decode import AVAILABILITY
 from edgeagent.core.profile.plan import Plan
 from edgeagent.core.retry import delay

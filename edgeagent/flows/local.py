@@ -19,7 +19,7 @@ from edgeagent.contracts.receipt import Receipt
 from edgeagent.contracts.reports.commands import CommandReport, CommandsReport, SendReport, SendRequest
 from edgeagent.core.envelope import Signer, sign, unproven_payload
 from edgeagent.core.freshness import CHANCE_BITS, BootDeadline
-from edgeagent.core.gate import Refuse
+from edgeagent.core.gate.verdict import Refuse
 from edgeagent.core.lifecycle import State
 from edgeagent.errors import RejectedError
 from edgeagent.flows.admission import Admission, Arrival

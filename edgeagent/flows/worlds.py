@@ -7,7 +7,9 @@ from edgeagent.contracts.actions import ActionName, Arguments, slot_of
 from edgeagent.contracts.policy import Level
 from edgeagent.core.envelope import Keyring
 from edgeagent.core.freshness import LARGEST_SEQUENCE, BootDeadline, largest_sequence
-from edgeagent.core.gate import Known, Opened, World, keyring, speaker
+from edgeagent.core.gate.roles import keyring, speaker
+from edgeagent.core.gate.verdict import Opened
+from edgeagent.core.gate.world import Known, World
 from edgeagent.core.lifecycle import State
 from edgeagent.core.operation import operation_key
 from edgeagent.core.profile.compile import CompiledDevice

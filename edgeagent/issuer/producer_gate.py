@@ -21,8 +21,11 @@ from edgeagent.contracts.command import COMMAND_BYTES, COMMAND_TYPE, Command
 from edgeagent.contracts.door import decode
 from edgeagent.contracts.policy import Level, Policy
 from edgeagent.contracts.reasons import Reason
-from edgeagent.core import gate
 from edgeagent.core.envelope import Envelope, RefusedEnvelopeError, Verified, digest_of, verify
+from edgeagent.core.gate.judging import judge as judge_at_hub
+from edgeagent.core.gate.roles import keyring
+from edgeagent.core.gate.verdict import Moment, Opened, Refuse
+from edgeagent.core.gate.world import World
 from edgeagent.core.shadow import Shadow
 from edgeagent.errors import MalformedError, RejectedError
 from edgeagent.ids import CommandId, Digest, Epoch, HubId, KeyId
@@ -93,7 +96,7 @@ def judge(raw: bytes, world: GateWorld) -> Passed:
         command = decode(Command, verified.payload, limit=COMMAND_BYTES)
     except MalformedError as why:
         raise GateRefusedError(Reason.MALFORMED, str(why), origin=origin) from why
-    asked = gate.Opened(command, verified)
+    asked = Opened(command, verified)
     for reason, words in _objections(asked, world):
         raise GateRefusedError(reason, words or reason.sentence, origin=origin, command=command.id)
     return Passed(command, verified.sha256, verified.signers)
@@ -103,7 +106,7 @@ def _verified(raw: bytes, world: GateWorld) -> Verified:
     """The payload of the envelope, and who is known to have signed it: without a policy nobody."""
     if world.policy is not None:
         try:
-            keys = gate.keyring(world.policy, world.hub, None)
+            keys = keyring(world.policy, world.hub, None)
             return verify(raw, keys, COMMAND_TYPE, limit=COMMAND_BYTES)
         except RefusedEnvelopeError as why:
             raise GateRefusedError(why.reason, str(why)) from why
@@ -118,7 +121,7 @@ def _verified(raw: bytes, world: GateWorld) -> Verified:
     return Verified(envelope.payload, digest_of(envelope.payload), ())
 
 
-def _objections(asked: gate.Opened, world: GateWorld) -> Iterator[tuple[Reason, str]]:
+def _objections(asked: Opened, world: GateWorld) -> Iterator[tuple[Reason, str]]:
     """What speaks against a command, in the gate's order; whoever asks takes the first."""
     command = asked.command
     if command.hub != world.hub:
@@ -140,16 +143,16 @@ def _objections(asked: gate.Opened, world: GateWorld) -> Iterator[tuple[Reason, 
 
 
 def _objections_of_policy(
-    asked: gate.Opened, world: GateWorld, policy: Policy, epoch: Epoch
+    asked: Opened, world: GateWorld, policy: Policy, epoch: Epoch
 ) -> Iterator[tuple[Reason, str]]:
     """The hub's own gate, in a world where every device is there and nothing was said before."""
     if policy.hubs != "*" and world.hub not in policy.hubs:
         yield Reason.NO_POLICY, f"policy {policy.version} is not for {world.hub}"
     # The queue is who tells hubs the time: it is sure of its own.
     sure = Wall(best=world.now, earliest=world.now, latest=world.now, source=ClockSource.STATEMENT)
-    verdict = gate.judge(
+    verdict = judge_at_hub(
         asked,
-        gate.World(
+        World(
             hub=world.hub,
             epoch=epoch,
             policy=policy,
@@ -158,9 +161,9 @@ def _objections_of_policy(
             boot=(BootId(""), timedelta(0)),
             device=_AnyDevice(),
         ),
-        gate.Moment.ADMIT,
+        Moment.ADMIT,
     )
-    if isinstance(verdict, gate.Refuse):
+    if isinstance(verdict, Refuse):
         yield verdict.reason, verdict.detail
 
 

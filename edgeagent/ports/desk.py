@@ -5,7 +5,7 @@ from typing import Protocol
 
 from edgeagent.contracts.mqtt import PublishResult
 from edgeagent.contracts.policy import Level, Tier
-from edgeagent.core.gate import World
+from edgeagent.core.gate.world import World
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
 
 

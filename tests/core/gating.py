@@ -10,7 +10,10 @@ from edgeagent.contracts.command import COMMAND_TYPE, Command
 from edgeagent.contracts.door import encode
 from edgeagent.contracts.policy import ActionRule, Level, Policy, Role, RoleKind, Tier, TierRule
 from edgeagent.core.envelope import Signer, sign
-from edgeagent.core.gate import Moment, Opened, Verdict, World, judge, opened
+from edgeagent.core.gate.judging import judge
+from edgeagent.core.gate.opening import opened
+from edgeagent.core.gate.verdict import Moment, Opened, Verdict
+from edgeagent.core.gate.world import World
 from edgeagent.core.shadow import Shadow, StateReading, etag
 from edgeagent.errors import MalformedError, RejectedError
 from edgeagent.ids import CommandId, DeviceId, HubId, Operation, ReadingName, new_epoch

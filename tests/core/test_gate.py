@@ -9,18 +9,9 @@ from edgeagent.contracts.command import Precondition
 from edgeagent.contracts.policy import Level, Policy, Role, RoleKind, Tier, TierRule
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.freshness import BootDeadline
-from edgeagent.core.gate import (
-    Accept,
-    AddSignatures,
-    Duplicate,
-    Hold,
-    Known,
-    Moment,
-    Refuse,
-    Verdict,
-    World,
-    speaker,
-)
+from edgeagent.core.gate.roles import speaker
+from edgeagent.core.gate.verdict import Accept, AddSignatures, Duplicate, Hold, Moment, Refuse, Verdict
+from edgeagent.core.gate.world import Known, World
 from edgeagent.core.operation import OperationState
 from edgeagent.core.shadow import Shadow
 from edgeagent.ids import CommandId, Digest, ReadingName

@@ -15,7 +15,9 @@ from edgeagent.contracts.policy import POLICY_TYPE, RoleKind, id_of_key
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.envelope import RefusedEnvelopeError, sign
 from edgeagent.core.freshness import BootDeadline
-from edgeagent.core.gate import Accept, Moment, Refuse, keyring, opened
+from edgeagent.core.gate.opening import opened
+from edgeagent.core.gate.roles import keyring
+from edgeagent.core.gate.verdict import Accept, Moment, Refuse
 from edgeagent.ids import HubId, KeyId
 from tests.core.gating import (
     DESK,

@@ -10,7 +10,9 @@ from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import Precondition
 from edgeagent.contracts.policy import ActionRule, Level, Tier
 from edgeagent.contracts.reasons import Reason
-from edgeagent.core.gate import Hold, Known, Moment, Refuse, Verdict, judge
+from edgeagent.core.gate.judging import judge
+from edgeagent.core.gate.verdict import Hold, Moment, Refuse, Verdict
+from edgeagent.core.gate.world import Known
 from edgeagent.core.operation import OperationState
 from edgeagent.ids import CommandId, Digest, HubId, new_epoch
 from tests.core import gating

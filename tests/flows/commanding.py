@@ -32,7 +32,7 @@ from edgeagent.contracts.event import Stream
 from edgeagent.contracts.policy import POLICY_TYPE, Tier
 from edgeagent.core.envelope import Signer, sign
 from edgeagent.core.freshness import BootDeadline
-from edgeagent.core.gate import Verdict
+from edgeagent.core.gate.verdict import Verdict
 from edgeagent.core.profile.load import load
 from edgeagent.core.work import Claim
 from edgeagent.flows import claims

@@ -11,7 +11,7 @@ from edgeagent.contracts.event import EventType
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
-from edgeagent.core.gate import Accept, Duplicate, Hold, Refuse, Verdict
+from edgeagent.core.gate.verdict import Accept, Duplicate, Hold, Refuse, Verdict
 from edgeagent.core.lifecycle import State
 from edgeagent.flows.admission import Arrival
 from edgeagent.ids import HubId, Operation, command_id, new_epoch

@@ -15,7 +15,7 @@ from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.envelope import merged, sign, unproven_payload
-from edgeagent.core.gate import AddSignatures, Duplicate, Hold, Refuse
+from edgeagent.core.gate.verdict import AddSignatures, Duplicate, Hold, Refuse
 from edgeagent.core.lifecycle import State
 from tests.flows.commanding import Hub, new_hub
 from tests.flows.signing import MINUTE, POWER, REBOOT, SECOND

@@ -11,7 +11,7 @@ from edgeagent.contracts.event import EventType
 from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
-from edgeagent.core.gate import Accept, Refuse
+from edgeagent.core.gate.verdict import Accept, Refuse
 from edgeagent.core.lifecycle import State
 from edgeagent.ports.crash import CrashPoint
 from tests.flows.commanding import Hub, new_hub

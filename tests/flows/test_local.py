@@ -13,7 +13,7 @@ from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.contracts.reports.commands import SendReport, SendRequest
 from edgeagent.core.envelope import unproven_payload
-from edgeagent.core.gate import Duplicate
+from edgeagent.core.gate.verdict import Duplicate
 from edgeagent.core.lifecycle import State
 from edgeagent.errors import RejectedError, StorageError
 from edgeagent.ids import command_id, operation

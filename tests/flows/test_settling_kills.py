@@ -12,7 +12,7 @@ from edgeagent.contracts.policy import Level, Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
-from edgeagent.core.gate import Duplicate
+from edgeagent.core.gate.verdict import Duplicate
 from edgeagent.core.lifecycle import State
 from edgeagent.ports.crash import CrashPoint
 from tests.flows.commanding import Hub, new_hub

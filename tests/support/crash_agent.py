@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from edgeagent import config, logs
-from edgeagent.agent import run_agent
+from edgeagent.agent.daemon import run_agent
 from edgeagent.ports.crash import CrashPoint
 
 

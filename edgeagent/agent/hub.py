@@ -1,27 +1,11 @@
-"""The daemon: builds everything, runs it under one TaskGroup, stops it in order.
+"""The hub's parts, built and introduced to each other."""
 
-    lock > database (a damaged one is set aside) > epoch, incarnation, first audit rows
-    > devices, trust, broker, cloud, operator's door > READY
-
-It needs neither broker, cloud, network nor a right clock to start (SPEC H3); each is waited for by the
-flow that wants it.
-"""
-
-import asyncio
-import logging
 import random
-import signal
-from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from functools import partial
-from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
-from typing import Final
 
 from prometheus_client import CollectorRegistry
-from pydantic import JsonValue
 
 from edgeagent import settings
 from edgeagent.adapters.admin.hub_routes import hub_routes
@@ -32,12 +16,11 @@ from edgeagent.adapters.mqtt.bus import MqttBus
 from edgeagent.adapters.mqtt.settings import Means
 from edgeagent.adapters.systemd import ServiceManager
 from edgeagent.adapters.web.server import WebServer
-from edgeagent.clock import BUILT_AT, EPOCH, ProvenClock, SystemTime
+from edgeagent.agent.beginning import begun
+from edgeagent.agent.running import Agent, Flow
+from edgeagent.clock import BUILT_AT, ProvenClock, SystemTime
 from edgeagent.config import Config
-from edgeagent.contracts.event import EventTime, EventType, Stream, data_text
 from edgeagent.contracts.policy import Tier
-from edgeagent.contracts.scalars import timestamp_text
-from edgeagent.core.audit_chain import AuditKind
 from edgeagent.errors import ConfigurationError
 from edgeagent.flows.admission import Admission
 from edgeagent.flows.bells import Bell, OutboxBell
@@ -53,113 +36,20 @@ from edgeagent.flows.local import LocalCommands
 from edgeagent.flows.operator import HubOperator
 from edgeagent.flows.probes import Probes
 from edgeagent.flows.settling import Settling
-from edgeagent.flows.surroundings import Origin, Surroundings
+from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.timekeeping import Timekeeping, TimeSettings
 from edgeagent.flows.trust import Trust
 from edgeagent.flows.upkeep import Upkeep
 from edgeagent.flows.uplink import Uplink
 from edgeagent.flows.worlds import Worlds
-from edgeagent.ids import new_epoch
 from edgeagent.metrics import Metrics
-from edgeagent.ports.crash import CrashPoint, CrashPoints
-from edgeagent.store import audit, meta, outbox
-from edgeagent.store.audit import Act, Stamp
-from edgeagent.store.database import Database, Transaction
-from edgeagent.store.files import DamagedFileError, set_aside, sole_owner
+from edgeagent.ports.crash import CrashPoints
+from edgeagent.store import meta
+from edgeagent.store.database import Database
 from edgeagent.store.hubkey import hub_key
-from edgeagent.store.outbox import NewEvent
-
-log = logging.getLogger(__name__)
-
-_FOLDER_MODE: Final = 0o750
-Flow = Callable[[], Coroutine[None, None, None]]
-"""Something that runs until it is cancelled."""
 
 
-class NoCrashPoints:
-    """The product's observer of the named points: it does nothing."""
-
-    def reached(self, point: CrashPoint) -> None:
-        """Go on."""
-
-
-async def run_agent(config: Config, path: Path, *, crash: CrashPoints | None = None) -> None:
-    """Run the agent until SIGTERM or SIGINT.
-
-    Args:
-        config: what is configured.
-        path: where that stands; files that it names lie beside it.
-        crash: told at the named points; a test's.
-
-    Raises:
-        ConfigurationError: the operator has to act first.
-    """
-    _make_folders(config)
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    with sole_owner(config.hub.state_dir / "agent.lock"):
-        store, damaged = await _open_store(config.database)
-        try:
-            agent = await _build(config, path, store, crash or NoCrashPoints(), damaged)
-            await agent.run(stop)
-        finally:
-            await store.close()
-
-
-class Agent:
-    """Everything that runs: the hub's parts, its flows and its doors."""
-
-    def __init__(
-        self,
-        store: Database,
-        around: Surroundings,
-        flows: Mapping[str, Flow],
-        doors: Sequence[AdminSocket | WebServer | HttpsQueue],
-        manager: ServiceManager,
-    ) -> None:
-        self._store = store
-        self._around = around
-        self._flows = flows
-        self._doors = doors
-        self._manager = manager
-
-    async def run(self, stop: asyncio.Event) -> None:
-        """Run all flows until ``stop`` is set; a flow that fails ends the agent."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(flow(), name=name) for name, flow in self._flows.items()]
-                tasks.append(group.create_task(self._feed_watchdog(), name="watchdog"))
-                self._manager.ready()
-                log.info(
-                    "started", extra={"hub": self._around.origin.hub, "epoch": self._around.origin.epoch}
-                )
-                await stop.wait()
-                self._manager.stopping()
-                for task in tasks:
-                    task.cancel()
-        finally:
-            for door in self._doors:
-                await door.close()
-        await self._record_stop()
-        log.info("stopped")
-
-    async def _feed_watchdog(self) -> None:
-        """Tell systemd that we live, as long as the loop turns and the store answers."""
-        if self._manager.watchdog is None:
-            return
-        while True:
-            await self._store.read(lambda db: db.row("SELECT 1"))
-            self._manager.alive()
-            await asyncio.sleep(self._manager.watchdog.total_seconds() / 3)
-
-    async def _record_stop(self) -> None:
-        stamp = self._around.stamp()
-        act = Act(kind=AuditKind.STOPPED, subject=self._around.origin.hub, actor="agent", detail={})
-        await self._store.write(lambda tx: audit.append(tx, [act], stamp))
-
-
-async def _build(
+async def build(
     config: Config, path: Path, store: Database, crash: CrashPoints, damaged: Path | None
 ) -> Agent:
     """Make every part and introduce it to those that it needs."""
@@ -167,7 +57,7 @@ async def _build(
     clock = ProvenClock(SystemTime(), floor=BUILT_AT if floor is None else floor)
     metrics = Metrics(CollectorRegistry())
     around = Surroundings(
-        origin=await _begin(store, config, clock, damaged),
+        origin=await begun(store, config, clock, damaged),
         clock=clock,
         chance=random.random,
         metrics=metrics,
@@ -282,55 +172,3 @@ async def _open_doors(
             raise ConfigurationError(f"[web] listen {config.web.listen}: {why.strerror}") from why
         doors.append(web)
     return doors
-
-
-async def _begin(store: Database, config: Config, clock: ProvenClock, damaged: Path | None) -> Origin:
-    """Count this start and put it on record."""
-    wall = clock.wall()
-    new = new_epoch((wall.best - EPOCH) // timedelta(milliseconds=1), random.getrandbits(32))
-    stamp = Stamp(timestamp_text(wall.best), wall.source)
-    about = {"version": version("edgeagent"), "boot": clock.boot_id}
-    hello = NewEvent(
-        Stream.RECORD, EventType.HUB_HELLO, None, EventTime.of(wall, clock.boot()), data_text(dict(about))
-    )
-
-    def begin(tx: Transaction) -> Origin:
-        epoch, created = meta.ensure_epoch(tx, new)
-        incarnation = meta.next_incarnation(tx)
-        acts = []
-        if created:
-            aside = {} if damaged is None else {"set_aside": damaged.name}
-            acts.append(_act(AuditKind.DATABASE_CREATED, epoch, aside))
-        acts.append(_act(AuditKind.STARTED, config.hub.id, {**about, "incarnation": incarnation}))
-        audit.append(tx, acts, stamp)
-        outbox.append(tx, [hello], incarnation=incarnation)
-        return Origin(config.hub.id, epoch, incarnation)
-
-    return await store.write(begin)
-
-
-def _act(kind: AuditKind, subject: str, detail: Mapping[str, JsonValue]) -> Act:
-    return Act(kind=kind, subject=subject, actor="agent", detail=dict(detail))
-
-
-async def _open_store(path: Path) -> tuple[Database, Path | None]:
-    """Open the database; a damaged one is kept under another name, and a new one takes its place.
-
-    Returns:
-        The database, and where the damaged one lies.
-    """
-    migrations = files("edgeagent.store") / "migrations"
-    try:
-        return await Database.open(path, migrations), None
-    except DamagedFileError as why:
-        kept = set_aside(path, datetime.now(UTC))
-        log.warning("database damaged, set aside", extra={"why": str(why), "kept": str(kept)})
-        return await Database.open(path, migrations), kept
-
-
-def _make_folders(config: Config) -> None:
-    for folder in (config.hub.state_dir, config.hub.run_dir):
-        try:
-            folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
-        except OSError as why:
-            raise ConfigurationError(f"cannot make {folder}: {why.strerror}") from why

@@ -1,0 +1,73 @@
+"""The running agent: every flow under one TaskGroup, stopped in order."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+from edgeagent.adapters.admin.socket import AdminSocket
+from edgeagent.adapters.cloud.https import HttpsQueue
+from edgeagent.adapters.systemd import ServiceManager
+from edgeagent.adapters.web.server import WebServer
+from edgeagent.core.audit_chain import AuditKind
+from edgeagent.flows.surroundings import Surroundings
+from edgeagent.store import audit
+from edgeagent.store.audit import Act
+from edgeagent.store.database import Database
+
+log = logging.getLogger(__name__)
+
+
+Flow = Callable[[], Coroutine[None, None, None]]
+"""Something that runs until it is cancelled."""
+
+
+class Agent:
+    """Everything that runs: the hub's parts, its flows and its doors."""
+
+    def __init__(
+        self,
+        store: Database,
+        around: Surroundings,
+        flows: Mapping[str, Flow],
+        doors: Sequence[AdminSocket | WebServer | HttpsQueue],
+        manager: ServiceManager,
+    ) -> None:
+        self._store = store
+        self._around = around
+        self._flows = flows
+        self._doors = doors
+        self._manager = manager
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run all flows until ``stop`` is set; a flow that fails ends the agent."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(flow(), name=name) for name, flow in self._flows.items()]
+                tasks.append(group.create_task(self._feed_watchdog(), name="watchdog"))
+                self._manager.ready()
+                log.info(
+                    "started", extra={"hub": self._around.origin.hub, "epoch": self._around.origin.epoch}
+                )
+                await stop.wait()
+                self._manager.stopping()
+                for task in tasks:
+                    task.cancel()
+        finally:
+            for door in self._doors:
+                await door.close()
+        await self._record_stop()
+        log.info("stopped")
+
+    async def _feed_watchdog(self) -> None:
+        """Tell systemd that we live, as long as the loop turns and the store answers."""
+        if self._manager.watchdog is None:
+            return
+        while True:
+            await self._store.read(lambda db: db.row("SELECT 1"))
+            self._manager.alive()
+            await asyncio.sleep(self._manager.watchdog.total_seconds() / 3)
+
+    async def _record_stop(self) -> None:
+        stamp = self._around.stamp()
+        act = Act(kind=AuditKind.STOPPED, subject=self._around.origin.hub, actor="agent", detail={})
+        await self._store.write(lambda tx: audit.append(tx, [act], stamp))

@@ -1,0 +1,84 @@
+"""Everything that a judgement depends on, at one instant."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+from edgeagent.clock import BootId, Wall
+from edgeagent.contracts.actions import ActionName, Arguments
+from edgeagent.contracts.policy import Level, Policy
+from edgeagent.core.freshness import BootDeadline
+from edgeagent.core.operation import OperationState
+from edgeagent.core.shadow import Shadow
+from edgeagent.ids import CommandId, Digest, Epoch, HubId, KeyId
+
+
+class DeviceFacts(Protocol):
+    """What the gate asks of a compiled device."""
+
+    def check(self, action: ActionName, arguments: Arguments) -> None:
+        """Refuse what this device cannot do.
+
+        Raises:
+            RejectedError: unsupported.
+            MalformedError: an argument out of this device's range.
+        """
+        ...
+
+    def best(self, action: ActionName) -> Level:
+        """The highest level of confirmation that this device can give of a supported action."""
+        ...
+
+    def unfit(self, action: ActionName, arguments: Arguments, shadow: Shadow) -> str:
+        """Why the device's present state does not allow the action; empty when it does."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is stored of a command with this id.
+
+    Attributes:
+        sha256: of its payload.
+        held: whether it waits for more signatures or for the time.
+        signers: the keys that are known to have signed it.
+    """
+
+    sha256: Digest
+    held: bool
+    signers: frozenset[KeyId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """Everything that a judgement depends on, at one instant.
+
+    Attributes:
+        hub: this hub.
+        epoch: the life of its database.
+        policy: in force; None for none.
+        operator_key: the hub's own public key; None when it has none.
+        wall: what is known of the time.
+        boot: boot time, with the boot that it counts in.
+        local: until when a command typed at this hub is good; None for one from elsewhere.
+        device: the device that the command names; None when it is not admitted.
+        shadow: what is known of it.
+        known: what is stored under the command's id.
+        sequence_of: whose the command's sequence number is already.
+        superseded_by: a later command of the same issuer, device and slot.
+        operation: what became of the command's operation, and which command said it.
+    """
+
+    hub: HubId
+    epoch: Epoch
+    policy: Policy | None
+    operator_key: bytes | None
+    wall: Wall
+    boot: tuple[BootId, timedelta]
+    local: BootDeadline | None = None
+    device: DeviceFacts | None = None
+    shadow: Shadow | None = None
+    known: Known | None = None
+    sequence_of: CommandId | None = None
+    superseded_by: CommandId | None = None
+    operation: tuple[OperationState, CommandId] | None = None
