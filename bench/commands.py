@@ -120,7 +120,7 @@ class CommandRig:
             Intent(
                 hub=self.hub,
                 epoch=epoch,
-                device=DeviceId(f"lamp-{number % self.lamps:03d}"),
+                devices=[DeviceId(f"lamp-{number % self.lamps:03d}")],
                 action=ActionName.POWER,
                 arguments={"on": number // self.lamps % 2 == 0},
             )
@@ -184,13 +184,13 @@ async def _one_at_a_time(rig: CommandRig, cloud: IssuerClient, epoch: Epoch, cou
 async def _ended(rig: CommandRig, cloud: IssuerClient, order: SignedCommand) -> None:
     await cloud.send(order)
     status = await cloud.status(rig.hub, order.command.id, wait=_PATIENCE)
-    if status.result is None or status.result.type is not EventType.RECEIPT:
-        raise RuntimeError(f"a command ended as {status.result or status.state}")
+    if [event.type for event in status.results] != [EventType.RECEIPT]:
+        raise RuntimeError(f"a command ended as {status.results or status.state}")
 
 
 async def _many(rig: CommandRig, cloud: IssuerClient, epoch: Epoch) -> Figures:
     """Fill the queue with a command for each lamp while the hub is away; measure from the first receipt."""
-    while rig.sign(epoch).command.device != DeviceId(f"lamp-{rig.lamps - 1:03d}"):
+    while rig.sign(epoch).command.devices != [DeviceId(f"lamp-{rig.lamps - 1:03d}")]:
         pass  # begin with a whole round: no lamp is to be asked for what it shows already
     after = await _receipts(rig, cloud, 0)
     rig.system.kill()

@@ -82,9 +82,9 @@ def work(
         payloads = [
             base64.b64decode(json.loads(base64.b64decode(one["envelope"]))["payload"]) for one in lent
         ]
-        commands = {command["device"]: command for command in map(json.loads, payloads)}
+        commands = {command["devices"][0]: command for command in map(json.loads, payloads)}
         rows = [
-            (command["id"], command["device"], payload, 0)
+            (command["id"], command["devices"][0], payload, 0)
             for command, payload in zip(commands.values(), payloads, strict=True)
         ]
         with database:

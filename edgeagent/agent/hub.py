@@ -30,7 +30,9 @@ from edgeagent.flows.desk import Desk
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.dispatch import Dispatch
 from edgeagent.flows.downlink import Downlink, DownlinkSettings
+from edgeagent.flows.entering import Entering
 from edgeagent.flows.health import Health
+from edgeagent.flows.held import Held
 from edgeagent.flows.ingest import Ingest
 from edgeagent.flows.local import LocalCommands
 from edgeagent.flows.operator import HubOperator
@@ -137,9 +139,11 @@ class Hub:
         lanes = {tier: Bell() for tier in Tier}
         settling = Settling(devices, around)
         worlds = Worlds(devices, trust, around, key.public)
-        admission = Admission(self.store, worlds, settling, lanes)
+        entering = Entering(settling, lanes)
+        held = Held(self.store, worlds, entering)
+        admission = Admission(self.store, worlds, entering, held)
         desk = Desk(self.store, self.bus, worlds, settling, confirmations, lanes)
-        upkeep = Upkeep(self.store, admission, desk, settling, around)
+        upkeep = Upkeep(self.store, held, desk, settling, around)
         confirmations.when_online(lambda _device: upkeep.bell.ring())
         confirmations.when_back(upkeep.bell.ring)
         trust.when_proven(upkeep.time_is_surer)

@@ -42,7 +42,7 @@ def add_to(nouns: Nouns) -> None:
     commands = nouns.add_parser("commands", help="the commands that came")
     verbs = commands.add_subparsers(required=True, metavar="VERB")
     verbs.add_parser("list", help="the last ones").set_defaults(handler=_list)
-    show = verbs.add_parser("show", help="one, with its receipt")
+    show = verbs.add_parser("show", help="one on each of its devices, with its receipt")
     show.add_argument("command", metavar="COMMAND")
     show.set_defaults(handler=_show)
 
@@ -107,10 +107,18 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    command = _agent(arguments).get(f"/v1/commands/{command_id(arguments.command)}", CommandReport)
+    report = _agent(arguments).get(f"/v1/commands/{command_id(arguments.command)}", CommandsReport)
     if arguments.json:
-        show_json(command)
+        show_json(report)
         return 0
+    for number, command in enumerate(report.commands):
+        if number:
+            print()
+        _show_one(command)
+    return 0
+
+
+def _show_one(command: CommandReport) -> None:
     print(f"{command.command}  {command.device}  {_asked(command)}")
     print(f"state     {_line(command)}")
     print(f"lane      {command.lane}, run {command.run}, sent {command.attempts} times")
@@ -119,7 +127,6 @@ def _show(arguments: argparse.Namespace) -> int:
     print(f"came      {since(command.received_at)}, expires {command.expires_at:%Y-%m-%d %H:%M:%S} UTC")
     if command.last_error:
         print(f"error     {safe(command.last_error)}")
-    return 0
 
 
 def _asked(command: CommandReport) -> str:

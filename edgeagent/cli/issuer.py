@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from edgeagent.clock import ProvenClock
     from edgeagent.issuer.client import IssuerClient
     from edgeagent.issuer.keys import PrivateKey
+    from edgeagent.issuer.wire import CommandStatus
 
 EXIT_NOT_DONE: Final = 1
 EXIT_UNKNOWN: Final = 3
@@ -79,7 +80,7 @@ def _add_policy(verbs: Nouns) -> None:
 def _add_command(verbs: Nouns) -> None:
     command = verbs.add_parser("command", help="commands").add_subparsers(required=True, metavar="VERB")
     sign = command.add_parser("sign", help="sign a command; prints its envelope")
-    sign.add_argument("device", metavar="DEVICE")
+    sign.add_argument("devices", metavar="DEVICE[,DEVICE...]")
     sign.add_argument("action", metavar="ACTION", help=", ".join(ActionName))
     sign.add_argument("arguments", metavar="NAME=VALUE", nargs="*")
     _add_signing(sign)
@@ -100,7 +101,8 @@ def _add_queue(verbs: Nouns) -> None:
     watch = verbs.add_parser(
         "watch",
         help="wait for a command's end",
-        description="Wait for a command's end. Exit 0 done; 1 not done; 3 outcome unknown; 4 still open.",
+        description="Wait for a command's end on all of its devices. Exit 0 done on all; 1 not done on one; "
+        "3 outcome unknown on one; 4 still open.",
     )
     watch.add_argument("hub", type=hub_id, metavar="HUB")
     watch.add_argument("command", type=command_id, metavar="COMMAND")
@@ -195,7 +197,7 @@ def _sign_command(arguments: argparse.Namespace) -> int:
     intent = Intent(
         hub=arguments.hub,
         epoch=epoch,
-        device=device_id(arguments.device),
+        devices=[device_id(each) for each in arguments.devices.split(",")],
         action=action,
         arguments=arguments_of(action, arguments.arguments),
         valid_for=arguments.valid_for,
@@ -264,16 +266,25 @@ async def _end_of(client: "IssuerClient", arguments: argparse.Namespace) -> int:
             break
     if arguments.json:
         show_json(status)
-    event = status.result
-    if event is None or "outcome" not in event.data:
-        if not arguments.json:
-            print(f"{status.id} {status.state}")
-        return EXIT_NOT_DONE if status.state.is_over else EXIT_STILL_OPEN
-    outcome = Outcome(str(event.data["outcome"]))
-    if not arguments.json:
-        words = [event.data.get(name) for name in ("level", "reason", "detail")]
-        print(f"{status.id} {outcome} {' '.join(safe(str(word)) for word in words if word)}".rstrip())
-    return {Outcome.SUCCEEDED: 0, Outcome.UNKNOWN: EXIT_UNKNOWN}.get(outcome, EXIT_NOT_DONE)
+    else:
+        _show_ends(status)
+    if not status.state.is_over:
+        return EXIT_STILL_OPEN
+    outcomes = {event.data.get("outcome") for event in status.results}
+    if Outcome.UNKNOWN in outcomes:
+        return EXIT_UNKNOWN
+    return 0 if outcomes == {Outcome.SUCCEEDED} else EXIT_NOT_DONE
+
+
+def _show_ends(status: "CommandStatus") -> None:
+    """How a command has ended: a line, or one for each of its devices."""
+    ends = {event.subject: event.data for event in status.results}
+    for device in status.devices:
+        name = status.id if len(status.devices) == 1 else f"{status.id} {device}"
+        end = ends.get(device, {})
+        words = [end.get(word) for word in ("level", "reason", "detail")]
+        line = " ".join(safe(str(word)) for word in words if word)
+        print(f"{name} {safe(str(end.get('outcome', 'refused' if end else status.state)))} {line}".rstrip())
 
 
 def _serve(arguments: argparse.Namespace) -> int:

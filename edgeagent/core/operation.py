@@ -5,7 +5,7 @@ from enum import StrEnum
 from hashlib import sha256
 
 from edgeagent.contracts.command import Command
-from edgeagent.ids import Digest
+from edgeagent.ids import DeviceId, Digest
 
 
 class OperationState(StrEnum):
@@ -21,11 +21,11 @@ class OperationState(StrEnum):
     """It may have happened."""
 
 
-def operation_key(command: Command) -> Digest:
-    """The key of a command's operation: sha256 over hub, device, action, arguments and operation.
+def operation_key(command: Command, device: DeviceId) -> Digest:
+    """The key of a command's operation on a device: sha256 over hub, device, action, arguments and operation.
 
     Never over a time or a chance value made at the hub, so that it is the same for the same intent.
     """
-    parts = [command.hub, command.device, command.action, dict(command.arguments), command.operation]
+    parts = [command.hub, device, command.action, dict(command.arguments), command.operation]
     text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     return Digest(sha256(text.encode()).hexdigest())

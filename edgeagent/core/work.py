@@ -98,7 +98,7 @@ class Claim:
     @property
     def device(self) -> DeviceId:
         """Whose lock it is."""
-        return self.asked.command.device
+        return self.asked.device
 
     @property
     def may_be_resent(self) -> bool:

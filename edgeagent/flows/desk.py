@@ -20,7 +20,6 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from edgeagent.contracts.command import Command
 from edgeagent.contracts.event import EventType, Stream, data_text
 from edgeagent.contracts.mqtt import Outgoing, PublishResult, Session
 from edgeagent.contracts.policy import ActionRule, Level, Tier, TierRule
@@ -29,7 +28,8 @@ from edgeagent.contracts.sources import Value
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.confirmation import Confirmed
 from edgeagent.core.envelope import RefusedEnvelopeError
-from edgeagent.core.gate.opening import opened
+from edgeagent.core.gate.opening import opened_for
+from edgeagent.core.gate.verdict import Opened
 from edgeagent.core.gate.world import World
 from edgeagent.core.lifecycle import State
 from edgeagent.core.operation import OperationState, operation_key
@@ -229,7 +229,7 @@ class Desk:
         act = self._act(claim, AuditKind.COMMAND_CORRECTED, {"level": confirmed.level})
 
         def correct(tx: Transaction) -> None:
-            operations.settle(tx, operation_key(command), claim.run, OperationState.COMPLETED)
+            operations.settle(tx, operation_key(command, claim.device), claim.run, OperationState.COMPLETED)
             outbox.append(tx, [event], incarnation=self._around.origin.incarnation)
             audit.append(tx, [act], self._around.stamp())
 
@@ -248,7 +248,7 @@ class Desk:
         until = wanted.now.milliseconds * _MILLISECOND + LEASE
         self._loans.begin(wanted.token, until=until, now=self._around.clock.boot())
         try:
-            asked = opened(row.envelope, self._worlds.keys())
+            asked = opened_for(row.device, row.envelope, self._worlds.keys())
         except RefusedEnvelopeError as why:
             await self._end_unbelieved(found, wanted, why)
             return None
@@ -268,7 +268,7 @@ class Desk:
             sent=row.sent,
             force_refresh=row.force_refresh,
             before=self._settling.mark(row.device),
-            plan=self._plan(asked.command),
+            plan=self._plan(asked),
         )
 
     async def _end_unbelieved(self, found: Found, wanted: Wanted, why: RefusedEnvelopeError) -> None:
@@ -287,8 +287,8 @@ class Desk:
         self._around.metrics.commands_settled.labels(outcome).inc()
         self._let_go(wanted.token)
 
-    def _plan(self, command: Command) -> Plan | None:
-        device = self._worlds.devices.get(command.device)
+    def _plan(self, asked: Opened) -> Plan | None:
+        command, device = asked.command, self._worlds.devices.get(asked.device)
         if device is None:
             return None
         try:

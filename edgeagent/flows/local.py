@@ -60,41 +60,43 @@ class LocalCommands:
         local = BootDeadline(clock.boot_id, clock.boot() + valid_for)
         [admitted] = await self.admission.admit([Arrival(envelope, local, actor)])
         if isinstance(admitted.verdict, Refuse):
-            row = await self.store.read(partial(inbox.by_command, command=command.id))
             return SendReport(
                 refused=admitted.verdict.reason,
                 detail=admitted.verdict.detail,
-                command=None if row is None else await self.one(command.id),
+                command=await self._one(command.id, request.device),
             )
-        return SendReport(command=await self._end_of(command.id, request.wait))
+        return SendReport(command=await self._end_of(command.id, request.device, request.wait))
 
     async def recent(self) -> CommandsReport:
         """The commands that came last."""
         return await self.store.read(partial(_recent, now=self._now()))
 
-    async def one(self, command: CommandId) -> CommandReport:
-        """One command.
+    async def one(self, command: CommandId) -> CommandsReport:
+        """One command, on each of its devices.
 
         Raises:
             RejectedError: none of that id has come.
         """
-        found = await self.store.read(partial(_one, command=command, now=self._now()))
-        if found is None:
+        found = await self.store.read(partial(_all_of, command=command, now=self._now()))
+        if not found.commands:
             raise RejectedError(f"no command {command} has come")
         return found
+
+    async def _one(self, command: CommandId, device: DeviceId) -> CommandReport | None:
+        return await self.store.read(partial(_on_device, command=command, device=device, now=self._now()))
 
     def _now(self) -> Now:
         clock = self.around.clock
         return Now(clock.boot_id, clock.boot() // _MILLISECOND, self.around.origin.incarnation)
 
-    async def _end_of(self, command: CommandId, wait: timedelta) -> CommandReport:
+    async def _end_of(self, command: CommandId, device: DeviceId, wait: timedelta) -> CommandReport | None:
         clock = self.around.clock
         deadline = clock.boot() + wait
         while True:
             records = self.around.outbox.records
-            report = await self.one(command)
+            report = await self._one(command, device)
             left = deadline - clock.boot()
-            if report.receipt is not None or left <= timedelta(0):
+            if report is None or report.receipt is not None or left <= timedelta(0):
                 return report
             await self.around.outbox.next_record(left, since=records)
 
@@ -109,7 +111,7 @@ class LocalCommands:
             id=name,
             hub=self.around.origin.hub,
             epoch=self.around.origin.epoch,
-            device=request.device,
+            devices=[request.device],
             action=request.action,
             arguments=request.arguments,
             operation=request.operation or checked_operation(name),
@@ -125,8 +127,13 @@ def _recent(db: Snapshot, now: Now) -> CommandsReport:
     return CommandsReport(commands=[_report(db, row, busy) for row in inbox.recent(db, _MOST_LISTED)])
 
 
-def _one(db: Snapshot, command: CommandId, now: Now) -> CommandReport | None:
-    row = inbox.by_command(db, command)
+def _all_of(db: Snapshot, command: CommandId, now: Now) -> CommandsReport:
+    busy = _busy(db, now)
+    return CommandsReport(commands=[_report(db, row, busy) for row in inbox.by_command(db, command)])
+
+
+def _on_device(db: Snapshot, command: CommandId, device: DeviceId, now: Now) -> CommandReport | None:
+    row = inbox.of_device(db, command, device)
     return None if row is None else _report(db, row, _busy(db, now))
 
 
@@ -138,7 +145,7 @@ def _report(db: Snapshot, row: Row, busy: frozenset[DeviceId]) -> CommandReport:
     # Told and not stored: it comes and goes with every lock (SPEC L4).
     reason = Reason.DEVICE_BUSY if row.state is State.QUEUED and row.device in busy else row.reason
     command = decode(Command, unproven_payload(row.envelope), limit=COMMAND_BYTES)
-    receipt = receipts.load(db, row.command)
+    receipt = receipts.load(db, row.command, row.device)
     return CommandReport(
         command=row.command,
         device=row.device,

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 from edgeagent.clock import EPOCH, ProvenClock
 from edgeagent.contracts.mqtt import Session
-from edgeagent.contracts.reports.commands import CommandReport, CommandsReport, SendReport, SendRequest
+from edgeagent.contracts.reports.commands import CommandsReport, SendReport, SendRequest
 from edgeagent.contracts.reports.devices import (
     AdmitRequest,
     DeviceReport,
@@ -103,8 +103,8 @@ class HubOperator:
         """The commands that came last."""
         return await self.local.recent()
 
-    async def command(self, command: CommandId) -> CommandReport:
-        """One command."""
+    async def command(self, command: CommandId) -> CommandsReport:
+        """One command, on each of its devices."""
         return await self.local.one(command)
 
     async def send(self, request: SendRequest, actor: str) -> SendReport:

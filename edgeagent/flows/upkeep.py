@@ -22,8 +22,8 @@ from edgeagent.core.freshness import begins
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import Ending
 from edgeagent.errors import TransientError
-from edgeagent.flows.admission import Admission
 from edgeagent.flows.desk import Desk
+from edgeagent.flows.held import Held
 from edgeagent.flows.settling import Ended, Settling
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.store import inbox
@@ -58,10 +58,10 @@ class Upkeep:
     """Wakes and ends commands."""
 
     def __init__(
-        self, store: Database, admission: Admission, desk: Desk, settling: Settling, around: Surroundings
+        self, store: Database, held: Held, desk: Desk, settling: Settling, around: Surroundings
     ) -> None:
         self._store = store
-        self._admission = admission
+        self._held = held
         self._desk = desk
         self._settling = settling
         self._around = around
@@ -109,7 +109,7 @@ class Upkeep:
     async def _look_at_open(self, *, surer: bool) -> timedelta | None:
         found = await self._store.read(_open)
         if surer or any(self._has_begun(row) for row in found.held):
-            await self._admission.judge_held()
+            await self._held.judge_all()
             found = await self._store.read(_open)
         over = [row for row in found.all if self._is_over(row) and not self._cannot_be_asked(row)]
         awake = [row for row in found.waiting if row not in over and self._may_go_on(row, surer=surer)]

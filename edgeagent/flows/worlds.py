@@ -98,18 +98,23 @@ class Worlds:
         """
         command = asked.command
         issuer = speaker(asked, world)
-        row = inbox.by_command(db, command.id)
+        sha256 = inbox.payload_of(db, command.id)
+        row = inbox.of_device(db, command.id, asked.device)
         slot = slot_of(command.action, command.arguments)
         # What is typed here follows the last sequence of its key, however far ahead the clock was then.
         largest = largest_sequence(world.wall) if world.local is None else LARGEST_SEQUENCE
         return issuer, replace(
             world,
             known=None
-            if row is None
-            else Known(sha256=row.sha256, held=row.state is State.HELD, signers=frozenset(row.signers)),
-            sequence_of=inbox.sequence_of(db, issuer, command.device, command.sequence),
+            if sha256 is None or (row is None and sha256 == asked.verified.sha256)
+            else Known(
+                sha256=sha256,
+                held=row is not None and row.state is State.HELD,
+                signers=frozenset(() if row is None else row.signers),
+            ),
+            sequence_of=inbox.sequence_of(db, issuer, asked.device, command.sequence),
             superseded_by=None
             if slot is None
-            else inbox.later_in_slot(db, issuer, command.device, slot, (command.sequence, largest)),
-            operation=operations.find(db, operation_key(command)),
+            else inbox.later_in_slot(db, issuer, asked.device, slot, (command.sequence, largest)),
+            operation=operations.find(db, operation_key(command, asked.device)),
         )

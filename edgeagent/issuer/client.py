@@ -5,7 +5,7 @@ From a backend to a checked receipt:
     issuer = Issuer([load_key(Path("desk.pem"))], clock)
     async with IssuerClient(settings, clock) as cloud:
         hub = await cloud.hub(hub_id("venue-7"))
-        order = issuer.sign(Intent(hub=hub.hub, epoch=hub.epoch, device=device_id("tv-1"),
+        order = issuer.sign(Intent(hub=hub.hub, epoch=hub.epoch, devices=[device_id("tv-1")],
                                    action=ActionName.POWER, arguments={"on": True}))
         await cloud.send(order)
         receipt = await cloud.receipt(order, within=timedelta(minutes=1))
@@ -32,7 +32,7 @@ from edgeagent.contracts.event import CloudEvent, EventType, Stream, event_id
 from edgeagent.contracts.receipt import Receipt
 from edgeagent.core.retry import delay
 from edgeagent.errors import RejectedError, SuspiciousError, TransientError
-from edgeagent.ids import CommandId, Epoch, HubId
+from edgeagent.ids import CommandId, DeviceId, Epoch, HubId
 from edgeagent.issuer.commands import SignedCommand
 from edgeagent.issuer.wire import (
     CommandState,
@@ -72,7 +72,7 @@ class RefusedByQueueError(RejectedError):
 
 
 class NoReceiptError(RejectedError):
-    """A command ended without ever being begun: it expired in the queue, or its hub refused it.
+    """A command ended on a device without ever being begun: it expired in the queue, or its hub refused it.
 
     Attributes:
         status: how it stands.
@@ -165,12 +165,20 @@ class IssuerClient:
         return answer.read(CommandStatus)
 
     async def receipt(self, order: SignedCommand, *, within: timedelta) -> Receipt:
-        """Wait for a command's receipt, and check that it is one about exactly what was signed.
+        """Wait for the receipt of a command for one device. Raises as ``receipts``."""
+        [device] = order.command.devices
+        return (await self.receipts(order, within=within))[device]
+
+    async def receipts(self, order: SignedCommand, *, within: timedelta) -> dict[DeviceId, Receipt]:
+        """Wait for a command's receipts, and check that each is one about exactly what was signed.
 
         A queue that does not answer is asked again until the time is over.
 
+        Returns:
+            One for each of its devices.
+
         Raises:
-            NoReceiptError: it expired in the queue, or its hub refused it.
+            NoReceiptError: it expired in the queue, or its hub refused it, for one of them at least.
             StillOpenError: it has not ended in time.
             SuspiciousError: the queue gives a receipt about something else.
             RefusedByQueueError: the queue does not know it.
@@ -190,7 +198,7 @@ class IssuerClient:
                 continue
             state, failures = status.state, 0
             if state.is_over:
-                return checked_receipt(order, status)
+                return checked_receipts(order, status)
         raise StillOpenError(state)
 
     async def hub(self, hub: HubId, *, epoch: Epoch | None = None) -> HubStatus:
@@ -226,21 +234,29 @@ class IssuerClient:
         return answer
 
 
-def checked_receipt(order: SignedCommand, status: CommandStatus) -> Receipt:
-    """The receipt of a command, held against what was signed: payload, id, device, action, hub, key.
+def checked_receipts(order: SignedCommand, status: CommandStatus) -> dict[DeviceId, Receipt]:
+    """The receipts of a command, held against what was signed: payload, id, device, action, hub, key.
 
     Raises:
-        NoReceiptError: it ended without one.
-        SuspiciousError: the queue gives one about something else.
+        NoReceiptError: it ended without one on a device.
+        SuspiciousError: the queue gives one about something else, or not one for each device.
     """
-    event = status.result
-    if event is None or event.type is not EventType.RECEIPT:
+    if not status.results or any(event.type is not EventType.RECEIPT for event in status.results):
         raise NoReceiptError(status)
+    checked = [_checked(order, event) for event in status.results]
+    receipts = {receipt.device: receipt for receipt in checked}
+    if len(receipts) < len(checked) or set(receipts) != set(order.command.devices):
+        raise SuspiciousError("the queue does not give one receipt for each device")
+    return receipts
+
+
+def _checked(order: SignedCommand, event: CloudEvent) -> Receipt:
     receipt = _receipt_of(event)
     command = order.command
-    about = (receipt.payload_sha256, receipt.command, receipt.device, receipt.action)
-    meant = (order.sha256, command.id, command.device, command.action)
-    if about != meant or receipt.issuer not in order.signers:
+    about = (receipt.payload_sha256, receipt.command, receipt.action)
+    meant = (order.sha256, command.id, command.action)
+    is_known = receipt.device in command.devices and receipt.issuer in order.signers
+    if about != meant or not is_known:
         raise SuspiciousError("the queue gives a receipt about another command")
     if event_id(event.id).hub != command.hub:
         raise SuspiciousError("the queue gives a receipt of another hub")
@@ -255,9 +271,10 @@ def _receipt_of(event: CloudEvent) -> Receipt:
 
 
 def _words_of(status: CommandStatus) -> str:
-    if status.result is None:
+    refused = [event for event in status.results if event.type is not EventType.RECEIPT]
+    if not refused:
         return status.state
-    return f"{status.result.data.get('reason') or status.result.type}"
+    return ", ".join(f"{event.data.get('reason') or event.type}" for event in refused)
 
 
 def _raise_refusal(answer: Answer) -> None:

@@ -37,7 +37,7 @@ class Intent:
     Attributes:
         hub: the hub that is to act.
         epoch: the life of its database, as its newest hello says.
-        device: whom it is for.
+        devices: whom it is for; a group is named by its members.
         action: what to do.
         arguments: with what.
         valid_for: from now on, for how long it may be begun.
@@ -47,7 +47,7 @@ class Intent:
 
     hub: HubId
     epoch: Epoch
-    device: DeviceId
+    devices: Sequence[DeviceId]
     action: ActionName
     arguments: Arguments = field(default_factory=dict)
     valid_for: timedelta = timedelta(minutes=5)
@@ -93,6 +93,8 @@ class Issuer:
         Raises:
             MalformedError: the action has no such arguments, or a value is none that a command takes.
             RejectedError: no key, or more than an envelope may carry.
+
+        A list of devices without one, with more than 256 or with one twice is malformed too.
         """
         if not 0 < len(self._signers) <= MOST_SIGNATURES:
             raise RejectedError(f"a command has 1 to {MOST_SIGNATURES} signatures")
@@ -115,7 +117,7 @@ class Issuer:
                 id=id_,
                 hub=intent.hub,
                 epoch=intent.epoch,
-                device=intent.device,
+                devices=list(intent.devices),
                 action=intent.action,
                 arguments=dict(intent.arguments),
                 operation=intent.operation or Operation(id_),

@@ -67,7 +67,7 @@ class AdmittedData(Read):
 
 
 class ReceiptData(Read):
-    """How a command ended."""
+    """How a command ended on the device that its event is about."""
 
     command: CommandIdField
     payload_sha256: DigestField
@@ -75,7 +75,10 @@ class ReceiptData(Read):
 
 
 class RefusedData(Read):
-    """A command was refused at admission. One that could not be read has neither id nor payload."""
+    """A command was refused at admission, for the device that its event is about.
+
+    One that could not be read has neither id nor payload.
+    """
 
     command: CommandIdField | None = None
     payload_sha256: DigestField | None = None
@@ -85,7 +88,13 @@ class RefusedData(Read):
 Data = StateData | TelemetryData | AdmittedData | ReceiptData | RefusedData | None
 
 _ABOUT_A_DEVICE: Final = frozenset(
-    {EventType.STATE, EventType.TELEMETRY, EventType.DEVICE_ADMITTED, EventType.DEVICE_FORGOTTEN}
+    {
+        EventType.STATE,
+        EventType.TELEMETRY,
+        EventType.DEVICE_ADMITTED,
+        EventType.DEVICE_FORGOTTEN,
+        EventType.RECEIPT,
+    }
 )
 
 

@@ -112,7 +112,7 @@ class IssuerSide:
                 HTTPStatus.SERVICE_UNAVAILABLE, Fault.BUSY, str(why), retry_after=_COME_AGAIN
             ) from why
         self._service.bells.ring(hub, About.QUEUE)
-        log.info("command taken", extra={"hub": hub, "command": status.id, "device": status.device})
+        log.info("command taken", extra={"hub": hub, "command": status.id, "devices": len(status.devices)})
         return answer(status, status=HTTPStatus.ACCEPTED)
 
     async def command(self, request: web.Request, _who: Principal) -> web.Response:

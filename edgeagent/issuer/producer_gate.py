@@ -96,8 +96,7 @@ def judge(raw: bytes, world: GateWorld) -> Passed:
         command = decode(Command, verified.payload, limit=COMMAND_BYTES)
     except MalformedError as why:
         raise GateRefusedError(Reason.MALFORMED, str(why), origin=origin) from why
-    asked = Opened(command, verified)
-    for reason, words in _objections(asked, world):
+    for reason, words in _objections(command, verified, world):
         raise GateRefusedError(reason, words or reason.sentence, origin=origin, command=command.id)
     return Passed(command, verified.sha256, verified.signers)
 
@@ -121,9 +120,8 @@ def _verified(raw: bytes, world: GateWorld) -> Verified:
     return Verified(envelope.payload, digest_of(envelope.payload), ())
 
 
-def _objections(asked: Opened, world: GateWorld) -> Iterator[tuple[Reason, str]]:
+def _objections(command: Command, verified: Verified, world: GateWorld) -> Iterator[tuple[Reason, str]]:
     """What speaks against a command, in the gate's order; whoever asks takes the first."""
-    command = asked.command
     if command.hub != world.hub:
         yield Reason.WRONG_HUB, f"it is for {command.hub}"
     if world.epoch is None:
@@ -139,7 +137,13 @@ def _objections(asked: Opened, world: GateWorld) -> Iterator[tuple[Reason, str]]
     except MalformedError as why:
         yield Reason.BAD_ARGUMENTS, str(why)
     if world.policy is not None and world.epoch is not None:
-        yield from _objections_of_policy(asked, world, world.policy, world.epoch)
+        of_each = (Opened(command, verified, device) for device in command.devices)
+        objections = [
+            next(_objections_of_policy(one, world, world.policy, world.epoch), None) for one in of_each
+        ]
+        # The hub judges each device on its own: what may be done on one of them is worth its way.
+        if objections[0] is not None and None not in objections:
+            yield objections[0]
 
 
 def _objections_of_policy(

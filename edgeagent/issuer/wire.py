@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue
 
 from edgeagent.adapters.cloud.wire import Range, ReasonCode
 from edgeagent.contracts.actions import ActionName
-from edgeagent.contracts.command import Etag, Version
+from edgeagent.contracts.command import MOST_DEVICES, Etag, Version
 from edgeagent.contracts.door import Contract
 from edgeagent.contracts.event import CloudEvent, Stream
 from edgeagent.contracts.scalars import (
@@ -38,7 +38,7 @@ class CommandState(StrEnum):
     TAKEN = "taken"
     """It is on its hub's disk."""
     FINAL = "final"
-    """Its hub has told how it ended."""
+    """Its hub has told how it ended, on each of its devices."""
     EXPIRED = "expired"
     """Its time was over before its hub ever saw it. Final too."""
 
@@ -54,22 +54,23 @@ class CommandStatus(Contract):
     Attributes:
         id: the command's.
         payload_sha256: of the payload bytes; the identity of the command.
-        device: whom it is for.
+        devices: whom it is for.
         action: what is asked.
         state: where it stands.
         accepted_at: when the queue took it.
         lent: how often it was lent to the hub.
-        result: the event with which the hub ended it, a receipt or a refusal, as the hub sent it.
+        results: the events with which the hub ended it so far, a receipt or a refusal for each device, as
+            the hub sent them and in the order of the devices.
     """
 
     id: CommandIdField
     payload_sha256: DigestField
-    device: DeviceIdField
+    devices: Annotated[list[DeviceIdField], Field(min_length=1, max_length=MOST_DEVICES)]
     action: ActionName
     state: CommandState
     accepted_at: Timestamp
     lent: Annotated[int, Field(ge=0)]
-    result: CloudEvent | None = None
+    results: Annotated[list[CloudEvent], Field(max_length=MOST_DEVICES)]
 
 
 class StreamStatus(Contract):

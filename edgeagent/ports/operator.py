@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from edgeagent.contracts.reports.commands import CommandReport, CommandsReport, SendReport, SendRequest
+from edgeagent.contracts.reports.commands import CommandsReport, SendReport, SendRequest
 from edgeagent.contracts.reports.devices import AdmitRequest, DeviceReport, DevicesReport
 from edgeagent.contracts.reports.health import HealthReport
 from edgeagent.contracts.reports.status import OutboxReport, StatusReport
@@ -55,8 +55,8 @@ class Operator(Protocol):
         """The commands that came last."""
         ...
 
-    async def command(self, command: CommandId) -> CommandReport:
-        """One command.
+    async def command(self, command: CommandId) -> CommandsReport:
+        """One command, on each of its devices.
 
         Raises:
             RejectedError: none of that id has come.

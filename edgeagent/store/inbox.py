@@ -15,7 +15,7 @@ from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.lifecycle import State, check_move
 from edgeagent.errors import BrokenInvariantError
-from edgeagent.ids import CommandId, DeviceId, KeyId
+from edgeagent.ids import CommandId, DeviceId, Digest, KeyId
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
 from edgeagent.store.inbox_row import COLUMNS, Moved, NewCommand, Now, Row, read_row
 
@@ -33,7 +33,7 @@ UPDATE inbox
  WHERE run = :run AND state = :current
 """
 _ADD_SIGNATURES: Final = """
-UPDATE inbox SET envelope = :envelope, signers = :signers WHERE command = :command AND state = 'held'
+UPDATE inbox SET envelope = :envelope, signers = :signers WHERE run = :run AND state = 'held'
 """
 # Recorded before the message leaves: after a crash it is known that it may have been sent.
 _SENT: Final = "UPDATE inbox SET sent = 1, attempts = attempts + 1 WHERE run = :run AND state = 'running'"
@@ -47,9 +47,18 @@ SELECT {COLUMNS} FROM inbox
    AND (available_boot <> :boot OR available_at <= :now)
 """  # noqa: S608 - constant text
 _BY_RUN: Final = f"SELECT {COLUMNS} FROM inbox WHERE run = :run"  # noqa: S608 - constant text
-_BY_COMMAND: Final = f"""
-SELECT {COLUMNS} FROM inbox WHERE command = :command ORDER BY ordinal DESC LIMIT 1
+_OF_DEVICE: Final = f"""
+SELECT {COLUMNS} FROM inbox
+ WHERE command = :command AND device = :device ORDER BY ordinal DESC LIMIT 1
 """  # noqa: S608 - constant text
+_BY_COMMAND: Final = f"""
+SELECT {COLUMNS} FROM inbox i
+ WHERE command = :command AND ordinal = (
+           SELECT max(ordinal) FROM inbox WHERE command = i.command AND device = i.device)
+ ORDER BY run
+"""  # noqa: S608 - constant text
+# All rows of a command have the same: another payload under its id is refused beside it.
+_PAYLOAD_OF: Final = "SELECT sha256 FROM inbox WHERE command = :command LIMIT 1"
 _LAST_SEQUENCE: Final = "SELECT coalesce(max(sequence), 0) FROM inbox WHERE issuer = :issuer"
 _SEQUENCE_OF: Final = """
 SELECT command FROM inbox
@@ -184,16 +193,16 @@ def due_again(db: Snapshot, lane: Tier, now: Now) -> list[Row]:
     return _all(db.rows(_DUE_AGAIN, {"lane": lane, **now.parameters}))
 
 
-def add_signatures(tx: Transaction, command: CommandId, signed: tuple[bytes, tuple[KeyId, ...]]) -> None:
+def add_signatures(tx: Transaction, run: int, signed: tuple[bytes, tuple[KeyId, ...]]) -> None:
     """Put an envelope with more signatures in the place of a held command's.
 
     Raises:
         BrokenInvariantError: it is not held.
     """
     envelope, signers = signed
-    fields: dict[str, SqlValue] = {"command": command, "envelope": envelope, "signers": json.dumps(signers)}
+    fields: dict[str, SqlValue] = {"run": run, "envelope": envelope, "signers": json.dumps(signers)}
     if tx.execute(_ADD_SIGNATURES, fields) != 1:
-        raise BrokenInvariantError(f"{command} is not held")
+        raise BrokenInvariantError(f"run {run} is not held")
 
 
 def by_run(db: Snapshot, run: int) -> Row | None:
@@ -201,9 +210,20 @@ def by_run(db: Snapshot, run: int) -> Row | None:
     return _one(db.row(_BY_RUN, {"run": run}))
 
 
-def by_command(db: Snapshot, command: CommandId) -> Row | None:
-    """The last run of a command."""
-    return _one(db.row(_BY_COMMAND, {"command": command}))
+def of_device(db: Snapshot, command: CommandId, device: DeviceId) -> Row | None:
+    """The last run of a command on a device."""
+    return _one(db.row(_OF_DEVICE, {"command": command, "device": device}))
+
+
+def by_command(db: Snapshot, command: CommandId) -> list[Row]:
+    """The last run of a command on each of its devices, in the order of its list."""
+    return _all(db.rows(_BY_COMMAND, {"command": command}))
+
+
+def payload_of(db: Snapshot, command: CommandId) -> Digest | None:
+    """The digest of the payload that a command's id names; None if the id is not known."""
+    row = db.row(_PAYLOAD_OF, {"command": command})
+    return None if row is None else Digest(str(row[0]))
 
 
 def sequence_of(db: Snapshot, issuer: KeyId, device: DeviceId, sequence: int) -> CommandId | None:

@@ -25,7 +25,7 @@ attempts, sent, force_refresh, last_error
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCommand:
-    """A command that the gate let in.
+    """A command that the gate let in, as it is asked of one device.
 
     Attributes:
         command: its id.
@@ -68,7 +68,7 @@ class Row(NewCommand):
 
     Attributes:
         run: the number of this run.
-        ordinal: the how-manieth run of the command.
+        ordinal: the how-manieth run of the command on its device.
         state: where it stands.
         reason: why, where there is more to say.
         available: when a waiting one is due: milliseconds of boot time, and the boot.

@@ -7,7 +7,7 @@ number, so that the far side gets the same event and not a second one (SPEC T4).
 from typing import Final
 
 from edgeagent.contracts.event import EventTime, EventType, Stream
-from edgeagent.ids import CommandId
+from edgeagent.ids import CommandId, DeviceId
 from edgeagent.store.database import Snapshot, Transaction
 from edgeagent.store.outbox import NewEvent
 
@@ -17,14 +17,14 @@ VALUES (:run, :number, :device, :at, :error, :boot, :incarnation, :data)
 """
 _LOAD: Final = """
 SELECT r.data FROM receipts r JOIN inbox i ON i.run = r.run
- WHERE i.command = :command ORDER BY i.ordinal DESC LIMIT 1
+ WHERE i.command = :command AND i.device = :device ORDER BY i.ordinal DESC LIMIT 1
 """
 # One that still waits in the outbox is left alone.
 _TELL_AGAIN: Final = """
 INSERT INTO outbox (stream, number, type, device, at, error, boot, incarnation, data)
 SELECT :stream, r.number, :type, r.device, r.at, r.error, r.boot, r.incarnation, r.data
   FROM receipts r JOIN inbox i ON i.run = r.run
- WHERE i.command = :command
+ WHERE i.command = :command AND i.device = :device
  ORDER BY i.ordinal DESC LIMIT 1
 ON CONFLICT (stream, number) DO NOTHING
 """
@@ -48,17 +48,17 @@ def save(tx: Transaction, run: int, number: int, event: NewEvent, *, incarnation
     )
 
 
-def load(db: Snapshot, command: CommandId) -> bytes | None:
-    """The JSON text of a command's last receipt; None while it is open."""
-    row = db.row(_LOAD, {"command": command})
+def load(db: Snapshot, command: CommandId, device: DeviceId) -> bytes | None:
+    """The JSON text of a command's last receipt about a device; None while it is open."""
+    row = db.row(_LOAD, {"command": command, "device": device})
     return None if row is None else bytes(row["data"])
 
 
-def tell_again(tx: Transaction, command: CommandId) -> bool:
-    """Put a command's receipt back into the outbox under its number.
+def tell_again(tx: Transaction, command: CommandId, device: DeviceId) -> bool:
+    """Put a command's receipt about a device back into the outbox under its number.
 
     Returns:
         Whether it has one, and it was not there.
     """
-    fields = {"command": command, "stream": Stream.RECORD, "type": EventType.RECEIPT}
+    fields = {"command": command, "device": device, "stream": Stream.RECORD, "type": EventType.RECEIPT}
     return tx.execute(_TELL_AGAIN, fields) == 1

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeagent.contracts.reports.commands import CommandReport, CommandsReport
+from edgeagent.contracts.reports.commands import CommandsReport
 from tests.cli.commanded import commanded
 from tests.flows.signing import POWER, TV
 
@@ -46,7 +46,8 @@ async def test_one_is_shown_with_who_is_on_record_and_what_went_wrong(tmp_path: 
         await terminal.types("send", TV, "volume", "level=20")
 
         said = await terminal.types("commands", "show", command.id)
-        shown = (await terminal.types("--json", "commands", "show", command.id)).report(CommandReport)
+        report = (await terminal.types("--json", "commands", "show", command.id)).report(CommandsReport)
+        [shown] = report.commands
 
         assert said.status == 0
         lines = dict(line.split(None, 1) for line in said.out.splitlines() if line)

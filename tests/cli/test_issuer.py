@@ -140,6 +140,8 @@ def test_from_new_keys_to_a_receipt(tmp_path: Path) -> None:
         after = agent.run("commands", "show", id_)
         refused = _sent(tmp_path, "nobody", login)
         is_refused = typed("issuer", "watch", HUB, refused, "--within", "20s", *login)
+        listed = _sent(tmp_path, f"nobody,{PLUG},other", login)
+        of_list = typed("issuer", "watch", HUB, listed, "--within", "2s", *login)
         agent.stop()
         is_open = typed("issuer", "watch", HUB, _sent(tmp_path, PLUG, login), "--within", "0s", *login)
 
@@ -149,6 +151,14 @@ def test_from_new_keys_to_a_receipt(tmp_path: Path) -> None:
     assert after.returncode == 0
     assert "succeeded (applied)" in after.stdout
     assert is_refused == Said(1, f"{refused} refused device_unknown\n", "")
+    assert (of_list.status, of_list.out.splitlines()) == (
+        4,
+        [
+            f"{listed} nobody refused device_unknown",
+            f"{listed} {PLUG} taken",
+            f"{listed} other refused device_unknown",
+        ],
+    )
     assert is_open.status == 4
 
 
@@ -201,7 +211,12 @@ def test_a_signed_command_is_an_envelope_that_verifies(tmp_path: Path) -> None:
     verified = verify(envelope, {key_id: bytes.fromhex(public)}, COMMAND_TYPE, limit=8192)
     command = decode(Command, verified.payload, limit=8192)
     assert (said.status, said.err) == (0, "")
-    assert (command.hub, command.epoch, command.device, command.operation) == (HUB, EPOCH, PLUG, "ticket:7")
+    assert (command.hub, command.epoch, command.devices, command.operation) == (
+        HUB,
+        EPOCH,
+        [PLUG],
+        "ticket:7",
+    )
     assert (command.expires_at - command.issued_at).total_seconds() == 120
     assert command.arguments == {"on": True}
 
@@ -287,7 +302,7 @@ def test_without_an_epoch_somebody_has_to_be_asked(tmp_path: Path) -> None:
     [
         pytest.param(None, "cannot read", id="no file"),
         pytest.param(b"", "not JSON", id="empty"),
-        pytest.param(b"x" * 10_000, "bytes", id="too large"),
+        pytest.param(b"x" * 40_000, "bytes", id="too large"),
         pytest.param(b'{"payload":"e30=","payloadType":"x","signatures":[]}', "signatures", id="no envelope"),
     ],
 )

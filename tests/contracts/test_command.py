@@ -21,7 +21,7 @@ def fields_of(**changed: JsonValue) -> dict[str, JsonValue]:
         "id": "c-1",
         "hub": "hub-1",
         "epoch": "0192f0c0aabb00000001",
-        "device": "A4CF12D3",
+        "devices": ["A4CF12D3"],
         "action": "power",
         "arguments": {"on": True},
         "operation": "ticket:4711",
@@ -53,7 +53,7 @@ def test_a_command_needs_neither_arguments_nor_a_precondition() -> None:
 
 @pytest.mark.parametrize(
     "field",
-    ["id", "hub", "epoch", "device", "action", "operation", "sequence", "issued_at", "expires_at"],
+    ["id", "hub", "epoch", "devices", "action", "operation", "sequence", "issued_at", "expires_at"],
 )
 def test_a_command_that_is_not_bound_to_all_of_it_is_refused(field: str) -> None:
     with pytest.raises(MalformedError, match=rf"^{field}: Field required"):
@@ -75,7 +75,11 @@ def test_a_free_field_cannot_be_expressed(field: str) -> None:
         pytest.param("action", "POWER", id="an action in capitals"),
         pytest.param("action", "shell", id="an action that there is not"),
         pytest.param("hub", "hub/1", id="a separator in the hub"),
-        pytest.param("device", "+", id="a wildcard for a device"),
+        pytest.param("devices", ["+"], id="a wildcard for a device"),
+        pytest.param("devices", "A4CF12D3", id="a device without a list"),
+        pytest.param("devices", [], id="no device"),
+        pytest.param("devices", [f"tv-{n}" for n in range(257)], id="257 devices"),
+        pytest.param("devices", ["tv-1", "tv-1"], id="a device twice"),
         pytest.param("epoch", "1", id="a short epoch"),
         pytest.param("sequence", 0, id="no sequence"),
         pytest.param("sequence", "1", id="a sequence as text"),
@@ -105,8 +109,9 @@ def test_a_command_with_one_wrong_field_is_refused_by_its_place(field: str, valu
     with pytest.raises(MalformedError) as refusal:
         read(fields_of(**{field: value}))
 
-    # That one time lies before another is a fault of the whole.
-    assert str(refusal.value).startswith((field, "value: Value error, it expires"))
+    # That one time lies before another, or one device is another, is a fault of the whole.
+    whole = "value: Value error, "
+    assert str(refusal.value).startswith((field, f"{whole}it expires", f"{whole}a device is named twice"))
 
 
 @given(

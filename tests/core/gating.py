@@ -120,7 +120,7 @@ def command(**changes: object) -> Command:
         "id": CommandId("c-1"),
         "hub": HUB,
         "epoch": EPOCH,
-        "device": LAMP,
+        "devices": [LAMP],
         "action": ActionName.POWER,
         "arguments": {"on": True},
         "operation": Operation("c-1"),
@@ -137,9 +137,10 @@ def envelope(asked: Command, *signers: Signer) -> bytes:
 
 
 def asked(*signers: Signer, **changes: object) -> Opened:
-    """A command that was verified against every key of these tests."""
+    """A command for one device that was verified against every key of these tests."""
     keys = {key.id: key.public for key in (DESK, NIGHT, STRANGER, OWN)}
-    return opened(envelope(command(**changes), *signers), keys)
+    [one] = opened(envelope(command(**changes), *signers), keys)
+    return one
 
 
 def judged(around: World, moment: Moment = Moment.ADMIT, *signers: Signer, **changes: object) -> Verdict:

@@ -9,13 +9,19 @@ from hypothesis import strategies as st
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import Precondition
 from edgeagent.core.operation import operation_key
-from edgeagent.ids import CommandId, DeviceId, HubId, Operation, digest, new_epoch
-from tests.core.gating import MINUTE, command
+from edgeagent.ids import CommandId, DeviceId, Digest, HubId, Operation, digest, new_epoch
+from tests.core.gating import LAMP, MINUTE, command
 from tests.support.clocks import NOON
 
 pytestmark = pytest.mark.requirement("I1")
 
-KEY = operation_key(command())
+
+def key(**changes: object) -> Digest:
+    """The key of a command's operation on the lamp."""
+    return operation_key(command(**changes), LAMP)
+
+
+KEY = key()
 texts = st.text("abcXYZ0189._:/@-", min_size=1, max_size=20)
 
 
@@ -23,7 +29,6 @@ texts = st.text("abcXYZ0189._:/@-", min_size=1, max_size=20)
     "changes",
     [
         pytest.param({"hub": HubId("venue-8")}, id="hub"),
-        pytest.param({"device": DeviceId("lamp-2")}, id="device"),
         pytest.param({"action": ActionName.MUTE}, id="action"),
         pytest.param({"arguments": {"on": False}}, id="argument"),
         pytest.param({"arguments": {"on": True, "channel": 1}}, id="one more argument"),
@@ -31,7 +36,14 @@ texts = st.text("abcXYZ0189._:/@-", min_size=1, max_size=20)
     ],
 )
 def test_another_intent_is_another_operation(changes: dict[str, object]) -> None:
-    assert operation_key(command(**changes)) != KEY
+    assert key(**changes) != KEY
+
+
+def test_an_intent_on_several_devices_is_an_operation_of_its_own_on_each() -> None:
+    both = command(devices=[LAMP, DeviceId("lamp-2")])
+
+    assert operation_key(both, LAMP) == KEY
+    assert operation_key(both, DeviceId("lamp-2")) != KEY
 
 
 @pytest.mark.parametrize(
@@ -46,7 +58,7 @@ def test_another_intent_is_another_operation(changes: dict[str, object]) -> None
     ],
 )
 def test_the_same_intent_said_anew_is_the_same_operation(changes: dict[str, object]) -> None:
-    assert operation_key(command(**changes)) == KEY
+    assert key(**changes) == KEY
 
 
 def test_a_key_is_a_digest_that_does_not_depend_on_the_run_or_the_order_of_arguments() -> None:
@@ -55,21 +67,18 @@ def test_a_key_is_a_digest_that_does_not_depend_on_the_run_or_the_order_of_argum
     one = command(action=ActionName.COLOR, arguments=color)
     other = command(action=ActionName.COLOR, arguments=dict(reversed(color.items())))
 
-    assert operation_key(one) == operation_key(other)
-    assert operation_key(command()) == digest(KEY)
+    assert operation_key(one, LAMP) == operation_key(other, LAMP)
+    assert key() == digest(KEY)
     assert sha256(b'["venue-7","lamp-1","power",{"on":true},"c-1"]').hexdigest() == KEY
 
 
 @given(st.tuples(texts, texts), st.tuples(texts, texts))
 def test_texts_never_run_into_one_another(one: tuple[str, str], other: tuple[str, str]) -> None:
-    keys = [
-        operation_key(command(operation=Operation(first), arguments={"on": second}))
-        for first, second in (one, other)
-    ]
+    keys = [key(operation=Operation(first), arguments={"on": second}) for first, second in (one, other)]
 
     assert (keys[0] == keys[1]) is (one == other)
 
 
 @pytest.mark.parametrize(("one", "other"), [(True, 1), (1, 1.0), ("1", 1)])
 def test_values_of_different_types_are_different(one: object, other: object) -> None:
-    assert operation_key(command(arguments={"on": one})) != operation_key(command(arguments={"on": other}))
+    assert key(arguments={"on": one}) != key(arguments={"on": other})

@@ -12,7 +12,7 @@ readings are taken in beside the test, since they are what answers a command. ``
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -240,7 +240,7 @@ class Hub(Recorded):
         action: ActionName = POWER,
         *,
         id_: str | None = None,
-        device: DeviceId = TV,
+        device: DeviceId | Sequence[DeviceId] = TV,
         hub: HubId = HUB,
         epoch: Epoch = EPOCH,
         operation: str | None = None,
@@ -259,7 +259,7 @@ class Hub(Recorded):
             id=command_id(name),
             hub=hub,
             epoch=epoch,
-            device=device,
+            devices=[device] if isinstance(device, str) else list(device),
             action=action,
             arguments={"on": True} if action is POWER and not arguments else arguments,
             operation=Operation(operation or name),

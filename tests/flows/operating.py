@@ -22,7 +22,9 @@ from edgeagent.core.retry import BackoffRule
 from edgeagent.flows.admission import Admission
 from edgeagent.flows.bells import Bell
 from edgeagent.flows.brokerwatch import BrokerWatch
+from edgeagent.flows.entering import Entering
 from edgeagent.flows.health import Health
+from edgeagent.flows.held import Held
 from edgeagent.flows.local import LocalCommands
 from edgeagent.flows.operator import HubOperator
 from edgeagent.flows.settling import Settling
@@ -148,6 +150,7 @@ async def operated_hub(folder: Path, *devices: str, with_cloud: bool = True) -> 
         key = MemoryKey()
         worlds = Worlds(hub.devices, trust, around, key.public)
         lanes = {tier: Bell() for tier in Tier}
-        admission = Admission(store, worlds, Settling(hub.devices, around), lanes)
+        entering = Entering(Settling(hub.devices, around), lanes)
+        admission = Admission(store, worlds, entering, Held(store, worlds, entering))
         operator = HubOperator(health, clock, LocalCommands(store, admission, key, around))
         yield OperatorDesk(hub, clock, trust, cloud, uplink, watch, health, operator)

@@ -12,7 +12,7 @@ from edgeagent.contracts.door import decode
 from edgeagent.contracts.event import EventType, Stream
 from edgeagent.contracts.receipt import Receipt
 from edgeagent.core.audit_chain import AuditKind
-from edgeagent.ids import CommandId
+from edgeagent.ids import CommandId, DeviceId
 from edgeagent.store import audit, inbox, outbox, receipts
 from edgeagent.store.database import Database
 from edgeagent.store.inbox_row import Row
@@ -43,17 +43,19 @@ class Recorded:
         """Its database, open."""
         raise NotImplementedError
 
-    async def row(self, command: Command | CommandId) -> Row:
-        """A command as it stands in the inbox."""
+    async def row(self, command: Command | CommandId, device: DeviceId | None = None) -> Row:
+        """A command as it stands in the inbox; of one for several devices, on which."""
         name = command.id if isinstance(command, Command) else command
-        row = await self.store.read(partial(inbox.by_command, command=name))
-        assert row is not None, f"no {name} is stored"
+        rows = await self.store.read(partial(inbox.by_command, command=name))
+        [row] = [each for each in rows if device in {None, each.device}]
         return row
 
-    async def receipt(self, command: Command | CommandId) -> Receipt | None:
-        """A command's result, if it has one."""
+    async def receipt(self, command: Command | CommandId, device: DeviceId | None = None) -> Receipt | None:
+        """A command's result, if it has one; of one for several devices, on which."""
         name = command.id if isinstance(command, Command) else command
-        raw = await self.store.read(partial(receipts.load, command=name))
+        rows = await self.store.read(partial(inbox.by_command, command=name))
+        [name_of] = [each.device for each in rows if device in {None, each.device}] or [DeviceId("none")]
+        raw = await self.store.read(partial(receipts.load, command=name, device=name_of))
         return None if raw is None else decode(Receipt, raw, limit=8192)
 
     async def ended(self, command: Command | CommandId) -> Receipt:

@@ -13,6 +13,8 @@ from edgeagent.flows.confirmations import Confirmations
 from edgeagent.flows.desk import Desk
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.dispatch import Dispatch
+from edgeagent.flows.entering import Entering
+from edgeagent.flows.held import Held
 from edgeagent.flows.ingest import Ingest, IngestSettings
 from edgeagent.flows.local import LocalCommands
 from edgeagent.flows.settling import Settling
@@ -62,9 +64,11 @@ def joined(
     lanes = {tier: Bell() for tier in Tier}
     settling = Settling(devices, around)
     worlds = Worlds(devices, trust, around, key.public)
-    admission = Admission(store, worlds, settling, lanes)
+    entering = Entering(settling, lanes)
+    held = Held(store, worlds, entering)
+    admission = Admission(store, worlds, entering, held)
     desk = Desk(store, bus, worlds, settling, confirmations, lanes)
-    upkeep = Upkeep(store, admission, desk, settling, around)
+    upkeep = Upkeep(store, held, desk, settling, around)
     confirmations.when_online(lambda _: upkeep.bell.ring())
     confirmations.when_back(upkeep.bell.ring)
     trust.when_proven(upkeep.time_is_surer)

@@ -142,7 +142,7 @@ async def test_a_replay_is_known_after_a_restart_and_long_after_its_end(hub: Hub
     [
         pytest.param({"hub": HubId("venue-8")}, Reason.WRONG_HUB, id="for another hub"),
         pytest.param({"epoch": new_epoch(1, 1)}, Reason.WRONG_EPOCH, id="for another epoch"),
-        pytest.param({"device": OTHER_TV}, Reason.DEVICE_UNKNOWN, id="for another device"),
+        pytest.param({"devices": [OTHER_TV]}, Reason.DEVICE_UNKNOWN, id="for another device"),
     ],
 )
 async def test_a_refused_one_that_comes_again_gets_the_same_receipt(
@@ -256,7 +256,7 @@ async def test_a_sequence_is_used_once_for_each_issuer_and_device(
 async def test_another_issuer_and_another_device_have_sequences_of_their_own(hub: Hub) -> None:
     await hub.television(OTHER_TV)
     command = hub.command(POWER, on=True)
-    other_device = changed(command, id=command_id("b"), operation=Operation("b"), device=OTHER_TV)
+    other_device = changed(command, id=command_id("b"), operation=Operation("b"), devices=[OTHER_TV])
     other_issuer = changed(command, id=command_id("c"), operation=Operation("c"))
 
     verdicts = await hub.admits(command, other_device, hub.signed(other_issuer, hub.keys.night))

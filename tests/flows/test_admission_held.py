@@ -236,7 +236,8 @@ async def test_more_signatures_than_an_envelope_may_have_are_refused_on_record(h
 @pytest.mark.requirement("T1", "Q3")
 async def test_signatures_that_would_make_the_envelope_too_large_to_open_are_refused(hub: Hub) -> None:
     command = hub.command(POWER)
-    padded = encode(command) + b" " * 5600
+    room = COMMAND_BYTES - len(hub.signed(command))
+    padded = encode(command) + b" " * (room * 3 // 4 - 50)
     one, other = (sign(padded, COMMAND_TYPE, [key]) for key in (hub.keys.desk, hub.keys.night))
     assert len(one) < COMMAND_BYTES < len(merged(one, other))
     await hub.admits(one)

@@ -74,7 +74,7 @@ async def test_a_command_whose_device_is_busy_stays_queued_and_others_are_worked
     row = await hub.row(second)
     assert (row.state, row.attempts) == (State.QUEUED, 0)
     assert not await hub.has_work()
-    report = await hub.now.local.one(second.id)
+    [report] = (await hub.now.local.one(second.id)).commands
     assert (report.state, report.reason) == (State.QUEUED, Reason.DEVICE_BUSY)
     assert [each.reason for each in (await hub.now.local.recent()).commands] == [
         None,

@@ -250,7 +250,7 @@ class CommandsOverTime(RuleBasedStateMachine):
             command = self._commands[CommandId(str(name))]
             most = ATTEMPTS if CATALOGUE[command.action].effect is Effect.ABSOLUTE else 1
             assert int(str(attempts)) <= most, command
-            tried[command.device, command.action] += int(str(attempts))
+            tried[command.devices[0], command.action] += int(str(attempts))
         sent = Counter(message.topic for message in self._hub.bus.published)
         for device in (TV, OTHER_TV):
             for action in (POWER, VOLUME, TOGGLE, REBOOT):

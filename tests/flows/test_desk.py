@@ -200,7 +200,8 @@ async def test_a_command_that_is_put_off_says_why_and_until_when(hub: Hub, tv: T
     assert row.available == (due, hub.clock.boot_id)
     [act] = await hub.audited(AuditKind.COMMAND_WAITING)
     assert (act["subject"], act["due_in"], act["error"]) == (command.id, 7.0, "it shows False")
-    assert (await hub.now.local.one(command.id)).last_error == "it shows False"
+    [shown] = (await hub.now.local.one(command.id)).commands
+    assert shown.last_error == "it shows False"
     assert tv.effects == []
 
 

@@ -76,7 +76,8 @@ async def test_what_has_not_ended_when_the_wait_is_over_is_told_as_it_stands(
 
     assert report.command is not None
     assert (report.command.state, report.command.receipt) == (State.QUEUED, None)
-    assert (await hub.now.local.one(report.command.command)).state == State.QUEUED
+    [shown] = (await hub.now.local.one(report.command.command)).commands
+    assert shown.state == State.QUEUED
     assert tv.effects == []
 
 

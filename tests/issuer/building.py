@@ -108,7 +108,7 @@ def intent(
     return Intent(
         hub=hub,
         epoch=epoch,
-        device=device,
+        devices=[device],
         action=action,
         arguments={"on": True} if arguments is None else arguments,
         valid_for=valid_for,
@@ -120,13 +120,19 @@ def order(hub: HubId, *, key: PrivateKey | None = None, epoch: Epoch = EPOCH) ->
     return Issuer([key or PrivateKey.new()], real_clock()).sign(intent(hub, epoch=epoch))
 
 
-def receipt(of: SignedCommand, *, outcome: Outcome = Outcome.SUCCEEDED, run: int = 1) -> Receipt:
-    """How a command ended."""
+def receipt(
+    of: SignedCommand,
+    *,
+    outcome: Outcome = Outcome.SUCCEEDED,
+    run: int = 1,
+    device: DeviceId | None = None,
+) -> Receipt:
+    """How a command ended; on its first device where none is named."""
     return Receipt(
         command=of.command.id,
         payload_sha256=of.sha256,
         issuer=of.signers[0],
-        device=of.command.device,
+        device=device or of.command.devices[0],
         action=of.command.action,
         run=run,
         outcome=outcome,
@@ -138,16 +144,18 @@ def receipt(of: SignedCommand, *, outcome: Outcome = Outcome.SUCCEEDED, run: int
     )
 
 
-def receipt_event(number: int, of: SignedCommand, *, run: int = 1) -> StoredEvent:
+def receipt_event(
+    number: int, of: SignedCommand, *, run: int = 1, device: DeviceId | None = None
+) -> StoredEvent:
     """The event that tells a receipt."""
     event = stored(number, EventType.RECEIPT)
     return StoredEvent(
         number=number,
         type=event.type,
-        device=of.command.device,
+        device=device or of.command.devices[0],
         time=event.time,
         incarnation=1,
-        data=encode(receipt(of, run=run)),
+        data=encode(receipt(of, run=run, device=device)),
     )
 
 

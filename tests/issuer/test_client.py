@@ -1,6 +1,7 @@
 """From a backend to a checked receipt."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,13 +14,13 @@ from edgeagent.contracts.event import EventType
 from edgeagent.contracts.receipt import Outcome, Receipt
 from edgeagent.core.envelope import sign
 from edgeagent.errors import SuspiciousError
-from edgeagent.ids import hub_id
+from edgeagent.ids import device_id, hub_id
 from edgeagent.issuer.client import (
     IssuerClient,
     NoReceiptError,
     RefusedByQueueError,
     StillOpenError,
-    checked_receipt,
+    checked_receipts,
 )
 from edgeagent.issuer.commands import Intent, Issuer
 from edgeagent.issuer.keys import PrivateKey, load_key, save_key
@@ -58,7 +59,7 @@ async def test_ten_lines_lead_from_a_backend_to_a_checked_receipt(
             known = await cloud.hub(hub.id)
             assert known.epoch is not None
             meant = Intent(
-                hub=hub.id, epoch=known.epoch, device=TV, action=ActionName.POWER, arguments={"on": True}
+                hub=hub.id, epoch=known.epoch, devices=[TV], action=ActionName.POWER, arguments={"on": True}
             )
             sent = issuer.sign(meant)
             await cloud.send(sent)
@@ -154,7 +155,7 @@ def test_a_receipt_about_something_else_is_suspicious(change: dict[str, object])
     told = receipt(sent).model_copy(update=change)
 
     with pytest.raises(SuspiciousError):
-        checked_receipt(sent, _final(told.model_dump(mode="json", exclude_none=True), "venue-7"))
+        checked_receipts(sent, _final(told.model_dump(mode="json", exclude_none=True), "venue-7"))
 
 
 @pytest.mark.requirement("A4")
@@ -162,11 +163,27 @@ def test_a_receipt_of_another_hub_or_of_no_shape_is_suspicious() -> None:
     sent = order(hub_id("venue-7"))
     whole = receipt(sent).model_dump(mode="json", exclude_none=True)
 
-    assert checked_receipt(sent, _final(whole, "venue-7")) == receipt(sent)
+    assert checked_receipts(sent, _final(whole, "venue-7")) == {TV: receipt(sent)}
     with pytest.raises(SuspiciousError, match="another hub"):
-        checked_receipt(sent, _final(whole, "venue-8"))
+        checked_receipts(sent, _final(whole, "venue-8"))
     with pytest.raises(SuspiciousError, match="none"):
-        checked_receipt(sent, _final(whole | {"outcome": "fine"}, "venue-7"))
+        checked_receipts(sent, _final(whole | {"outcome": "fine"}, "venue-7"))
+
+
+@pytest.mark.requirement("A4", "T3")
+def test_receipts_that_are_not_one_for_each_device_are_suspicious() -> None:
+    meant = replace(intent(hub_id("venue-7")), devices=[TV, device_id("tv-2")])
+    sent = Issuer([PrivateKey.new()], real_clock()).sign(meant)
+    [one, other] = [
+        _final(receipt(sent, device=device).model_dump(mode="json", exclude_none=True), "venue-7")
+        for device in sent.command.devices
+    ]
+
+    both = one.model_copy(update={"results": [*one.results, *other.results]})
+    assert list(checked_receipts(sent, both)) == sent.command.devices
+    for results in (one.results, one.results * 2, [*both.results, *one.results]):
+        with pytest.raises(SuspiciousError, match="for each device"):
+            checked_receipts(sent, one.model_copy(update={"results": results}))
 
 
 def _final(data: dict[str, object], hub: str) -> CommandStatus:
@@ -185,12 +202,12 @@ def _final(data: dict[str, object], hub: str) -> CommandStatus:
     fields = {
         "id": "c1",
         "payload_sha256": "0" * 64,
-        "device": TV,
+        "devices": [TV],
         "action": "power",
         "state": "final",
         "accepted_at": NOON.isoformat(),
         "lent": 1,
-        "result": event,
+        "results": [event],
     }
     return CommandStatus.model_validate(fields, strict=False)
 

@@ -37,7 +37,7 @@ def test_a_signed_command_verifies_and_says_what_was_meant() -> None:
     assert verified.sha256 == signed.sha256
     command = decode(Command, verified.payload, limit=8192)
     assert command == signed.command
-    assert (command.hub, command.epoch, command.device) == (HUB, EPOCH, TV)
+    assert (command.hub, command.epoch, command.devices) == (HUB, EPOCH, [TV])
     assert command.arguments == {"on": False, "channel": 2}
     assert (command.issued_at, command.expires_at) == (NOON, NOON + timedelta(minutes=5))
     assert str(command.operation) == str(command.id)
@@ -100,7 +100,7 @@ def test_an_operation_is_what_the_issuer_says() -> None:
     meant = Intent(
         hub=HUB,
         epoch=EPOCH,
-        device=TV,
+        devices=[TV],
         action=ActionName.REBOOT,
         operation=operation("ticket/4711"),
         precondition=Precondition(version=41),

@@ -168,3 +168,14 @@ def test_what_may_not_be_done_is_refused_with_its_origin(
     assert refused.origin == DESK.id
     assert refused.command == order.command.id
     assert str(refused)
+
+
+@pytest.mark.requirement("T3", "V7")
+def test_a_list_passes_if_one_of_its_devices_may_be_commanded_and_is_refused_if_none_may() -> None:
+    names = [device_id("tv-2"), device_id("tv-1"), device_id("tv-3")]
+    some, none = (replace(intent(HUB), devices=devices) for devices in (names, [names[0], names[2]]))
+
+    passed = judge(signed(some).envelope, world())
+
+    assert passed.command.devices == names
+    assert refusal(signed(none).envelope, world()).reason is Reason.NOT_ALLOWED

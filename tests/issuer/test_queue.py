@@ -1,6 +1,7 @@
 """Commands down: lent, never given away; and how they ended."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,13 +11,14 @@ from edgeagent.contracts.command import COMMAND_TYPE
 from edgeagent.contracts.door import encode
 from edgeagent.contracts.event import EventType
 from edgeagent.core.envelope import sign
+from edgeagent.ids import device_id
 from edgeagent.issuer.client import IssuerClient, RefusedByQueueError
 from edgeagent.issuer.commands import Issuer
 from edgeagent.issuer.keys import PrivateKey
 from edgeagent.issuer.wire import CommandState
 from edgeagent.ports.cloud import Delivery
 from edgeagent.ports.links import LinkError, Trouble
-from tests.issuer.building import batch, intent, order, real_clock, receipt_event, stored
+from tests.issuer.building import TV, batch, intent, order, real_clock, receipt_event, stored
 from tests.support.queue_server import KnownHub, QueueServer
 
 SECOND = timedelta(seconds=1)
@@ -232,10 +234,53 @@ async def test_a_receipt_ends_a_command_from_any_state(
 
     status = await cloud.status(hub.id, sent.command.id)
     assert status.state is CommandState.FINAL
-    assert status.result is not None
-    assert status.result.data["outcome"] == "succeeded"
+    [result] = status.results
+    assert result.data["outcome"] == "succeeded"
     assert await lease(greeted) == []
     assert (await cloud.send(sent)).state is CommandState.FINAL
+
+
+@pytest.mark.requirement("T3")
+async def test_a_command_for_several_devices_is_over_when_it_has_ended_on_each(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    devices = [device_id("tv-2"), TV, device_id("tv-3")]
+    sent = Issuer([PrivateKey.new()], real_clock()).sign(replace(intent(hub.id), devices=devices))
+    taken = await cloud.send(sent)
+    [lent] = await lease(greeted)
+    await greeted.acknowledge([lent.handle])
+
+    await greeted.upload(batch(hub.id, [receipt_event(2, sent, device=devices[2])]))
+    await greeted.upload(batch(hub.id, [receipt_event(3, sent, device=device_id("tv-9"))]))
+    await greeted.upload(batch(hub.id, [receipt_event(4, sent, device=devices[0])]))
+    part = await cloud.status(hub.id, sent.command.id)
+    await greeted.upload(batch(hub.id, [receipt_event(5, sent, device=TV)]))
+
+    whole = await cloud.status(hub.id, sent.command.id)
+    assert (taken.devices, taken.results) == (devices, [])
+    assert part.state is CommandState.TAKEN
+    assert [result.subject for result in part.results] == [devices[0], devices[2]]
+    assert whole.state is CommandState.FINAL
+    assert [result.subject for result in whole.results] == devices
+    receipts = await cloud.receipts(sent, within=LONG)
+    assert {device: each.device for device, each in receipts.items()} == {each: each for each in devices}
+
+
+@pytest.mark.requirement("T3", "Q3")
+async def test_more_signatures_are_delivered_while_a_command_is_open_on_one_of_its_devices(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    meant = replace(intent(hub.id), devices=[TV, device_id("tv-2")])
+    sent = Issuer([PrivateKey.new()], real_clock()).sign(meant)
+    await cloud.send(sent)
+    [lent] = await lease(greeted)
+    await greeted.acknowledge([lent.handle])
+    await greeted.upload(batch(hub.id, [receipt_event(2, sent)]))
+
+    more = sign(encode(sent.command), COMMAND_TYPE, [PrivateKey.new()])
+    await cloud.send_envelope(hub.id, more)
+
+    assert [each.envelope for each in await lease(greeted)] == [more]
 
 
 @pytest.mark.requirement("D2")
@@ -249,8 +294,8 @@ async def test_a_later_runs_receipt_takes_the_place_of_an_earlier_one(
     await greeted.upload(batch(hub.id, [receipt_event(2, sent, run=1)]))
 
     status = await cloud.status(hub.id, sent.command.id)
-    assert status.result is not None
-    assert status.result.data["run"] == 2
+    [result] = status.results
+    assert result.data["run"] == 2
 
 
 @pytest.mark.requirement("T9")
@@ -272,8 +317,8 @@ async def test_a_refusal_at_admission_ends_a_command_and_one_of_a_replay_or_forg
     after = await cloud.status(hub.id, sent.command.id)
     assert before.state is CommandState.QUEUED
     assert after.state is CommandState.FINAL
-    assert after.result is not None
-    assert after.result.data["reason"] == "device_unknown"
+    [result] = after.results
+    assert result.data["reason"] == "device_unknown"
 
 
 @pytest.mark.requirement("T5")

@@ -146,8 +146,7 @@ async def test_all_that_a_command_carries_is_given_back(store: Database) -> None
 
     run = await store.write(lambda tx: inbox.insert(tx, typed, State.QUEUED, None))
 
-    row = await store.read(lambda db: inbox.by_command(db, CommandId("c-1")))
-    assert row is not None
+    [row] = await store.read(lambda db: inbox.by_command(db, CommandId("c-1")))
     carried = {name: value for name, value in asdict(row).items() if name in asdict(typed)}
     assert carried == asdict(typed)
     assert row.run == run
@@ -244,7 +243,7 @@ async def test_signatures_are_added_to_a_held_command_only(store: Database, stat
     other = KeyId("e" * 64)
 
     def add(tx: Transaction) -> None:
-        inbox.add_signatures(tx, row.command, (b"both", (DESK, other)))
+        inbox.add_signatures(tx, row.run, (b"both", (DESK, other)))
 
     if state is State.HELD:
         await store.write(add)

@@ -38,9 +38,9 @@ async def test_a_receipt_is_found_by_its_command(store: Database) -> None:
     await store.write(settled)
     await store.write(lambda tx: inserted(tx, new("open", sequence=2)))
 
-    assert await store.read(lambda db: receipts.load(db, COMMAND)) == RECEIPT
-    assert await store.read(lambda db: receipts.load(db, CommandId("open"))) is None
-    assert await store.read(lambda db: receipts.load(db, CommandId("nobody"))) is None
+    assert await store.read(lambda db: receipts.load(db, COMMAND, LAMP)) == RECEIPT
+    assert await store.read(lambda db: receipts.load(db, CommandId("open"), LAMP)) is None
+    assert await store.read(lambda db: receipts.load(db, CommandId("nobody"), LAMP)) is None
 
 
 async def test_one_that_the_cloud_has_is_told_again_as_the_same_event(
@@ -52,7 +52,7 @@ async def test_one_that_the_cloud_has_is_told_again_as_the_same_event(
     await store.write(lambda tx: settled(tx, "c-2", sequence=2))
     await store.write(lambda tx: acknowledged(tx, number, number + 1))
 
-    assert await store.write(lambda tx: receipts.tell_again(tx, COMMAND))
+    assert await store.write(lambda tx: receipts.tell_again(tx, COMMAND, LAMP))
 
     assert query(tmp_path / "hub.db", everything) == told
     assert query(tmp_path / "hub.db", "SELECT next FROM streams WHERE stream = 'record'") == [(number + 2,)]
@@ -63,7 +63,7 @@ async def test_one_that_still_waits_for_the_cloud_is_left_alone(store: Database,
     told = query(tmp_path / "hub.db", "SELECT * FROM outbox")
 
     for _ in range(3):
-        assert not await store.write(lambda tx: receipts.tell_again(tx, COMMAND))
+        assert not await store.write(lambda tx: receipts.tell_again(tx, COMMAND, LAMP))
 
     assert query(tmp_path / "hub.db", "SELECT * FROM outbox") == told
 
@@ -74,7 +74,7 @@ async def test_a_command_without_a_result_has_nothing_to_tell(
 ) -> None:
     await store.write(lambda tx: inserted(tx, new("open")))
 
-    assert not await store.write(lambda tx: receipts.tell_again(tx, CommandId(name)))
+    assert not await store.write(lambda tx: receipts.tell_again(tx, CommandId(name), LAMP))
 
     assert query(tmp_path / "hub.db", "SELECT * FROM outbox") == []
 

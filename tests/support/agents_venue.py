@@ -178,7 +178,7 @@ class Venue:
             Intent(
                 hub=HUB,
                 epoch=self.cloud.epoch,
-                device=device,
+                devices=[device],
                 action=action,
                 arguments=arguments,
                 valid_for=valid_for,

@@ -22,7 +22,7 @@ from edgeagent.contracts.scalars import (
 
 
 class CommandReport(Contract):
-    """A command at this hub.
+    """A command at this hub, on one of its devices.
 
     Attributes:
         command: its id.
@@ -62,7 +62,7 @@ class CommandReport(Contract):
 
 
 class CommandsReport(Contract):
-    """The commands that came last, newest first."""
+    """Commands, each on each of its devices: those that came last, newest first; or all of one."""
 
     commands: list[CommandReport]
 

@@ -39,9 +39,9 @@ def granted(asked: Opened, world: World, policy: Policy) -> tuple[KeyId, ActionR
         roles = local_roles(policy, world.hub) if signer == own else _roles_of(policy, signer)
         if signer == own and world.local is None:
             continue
-        if any(role.covers(command.action, command.device) and _in_time(role, world.wall) for role in roles):
+        if any(role.covers(command.action, asked.device) and _in_time(role, world.wall) for role in roles):
             return signer, rule
-    return Refuse(Reason.NOT_ALLOWED, f"no signer may {command.action} {command.device}")
+    return Refuse(Reason.NOT_ALLOWED, f"no signer may {command.action} {asked.device}")
 
 
 def _roles_of(policy: Policy, signer: KeyId) -> list[Role]:

@@ -7,7 +7,7 @@ from edgeagent.contracts.command import Command
 from edgeagent.contracts.policy import ActionRule
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.envelope import Verified
-from edgeagent.ids import CommandId, KeyId
+from edgeagent.ids import CommandId, DeviceId, KeyId
 
 
 class Moment(StrEnum):
@@ -23,10 +23,17 @@ class Moment(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A command and the bytes that prove it."""
+    """A command as it is asked of one of its devices, and the bytes that prove it.
+
+    Attributes:
+        command: the whole of what was signed.
+        verified: its bytes, and who signed them.
+        device: the one of its devices that is meant here.
+    """
 
     command: Command
     verified: Verified
+    device: DeviceId
 
 
 @dataclass(frozen=True, slots=True)

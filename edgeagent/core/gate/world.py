@@ -36,7 +36,9 @@ class DeviceFacts(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is stored of a command with this id.
+    """What is stored of a command with this id for this device.
+
+    Where the id is that of another payload, of whatever devices, only that payload's digest counts.
 
     Attributes:
         sha256: of its payload.
@@ -61,9 +63,9 @@ class World:
         wall: what is known of the time.
         boot: boot time, with the boot that it counts in.
         local: until when a command typed at this hub is good; None for one from elsewhere.
-        device: the device that the command names; None when it is not admitted.
+        device: the device that is meant; None when it is not admitted.
         shadow: what is known of it.
-        known: what is stored under the command's id.
+        known: what is stored under the command's id for the device.
         sequence_of: whose the command's sequence number is already.
         superseded_by: a later command of the same issuer, device and slot.
         operation: what became of the command's operation, and which command said it.

@@ -5,7 +5,8 @@
        +---hand back----+
        +---loan is over-+        queued, never lent, its time over --> expired
 
-Owns ``commands`` and ``deliveries``. A command is one payload; a delivery is one envelope around it, and
+Owns ``commands``, ``results`` and ``deliveries``. A command is one payload, which ends on each of its
+devices on its own and is final when it has ended on all; a delivery is one envelope around it, and
 there are several when more signatures came (SPEC T7). Each loan has a handle of its own, so that whoever
 held an earlier one can neither acknowledge nor extend the next. Loans are measured on boot time; those
 of an earlier boot are over.
@@ -31,14 +32,16 @@ from edgeagent.issuer.wire import CommandState, CommandStatus
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
 
 _FIND: Final = """
-SELECT command, payload_sha256, device, action, state, accepted_at, lent, result
+SELECT command, payload_sha256, action, state, accepted_at, lent
   FROM commands WHERE hub = :hub AND command = :command
 """
 _WAITING: Final = "SELECT count(*) FROM deliveries WHERE hub = :hub AND state <> 'settled'"
 _ACCEPT: Final = """
-INSERT INTO commands (hub, command, payload_sha256, device, action, state, accepted_at, expires_at)
-VALUES (:hub, :command, :payload, :device, :action, 'queued', :accepted_at, :expires_at)
+INSERT INTO commands (hub, command, payload_sha256, action, state, accepted_at, expires_at)
+VALUES (:hub, :command, :payload, :action, 'queued', :accepted_at, :expires_at)
 """
+_NAME: Final = "INSERT INTO results (hub, command, device, place) VALUES (?, ?, ?, ?)"
+_RESULTS: Final = "SELECT device, event FROM results WHERE hub = :hub AND command = :command ORDER BY place"
 # More envelopes than a command may have signatures add nothing.
 _ENQUEUE: Final = """
 INSERT INTO deliveries (hub, command, envelope, sha256, state)
@@ -90,9 +93,16 @@ _EXTEND: Final = """
 UPDATE deliveries SET until = :until, boot = :boot_id
  WHERE hub = :hub AND handle = :handle AND state = 'leased' RETURNING command
 """
+_END: Final = """
+UPDATE results SET event = :event, run = :run
+ WHERE hub = :hub AND command = :command AND device = :device AND (run IS NULL OR run < :run)
+   AND EXISTS (SELECT 1 FROM commands
+                WHERE hub = :hub AND command = :command AND payload_sha256 = :payload)
+"""
 _FINISH: Final = """
-UPDATE commands SET state = 'final', result = :result, run = :run
- WHERE hub = :hub AND command = :command AND payload_sha256 = :payload AND (run IS NULL OR run < :run)
+UPDATE commands SET state = 'final'
+ WHERE hub = :hub AND command = :command
+   AND NOT EXISTS (SELECT 1 FROM results WHERE hub = :hub AND command = :command AND event IS NULL)
 """
 _IS_LENT: Final = """
 SELECT 1 FROM deliveries WHERE hub = :hub AND command = :command
@@ -140,12 +150,13 @@ def enqueue(
     if known is None:
         row: dict[str, SqlValue] = {
             "payload": passed.sha256,
-            "device": command.device,
             "action": command.action,
             "accepted_at": now.text,
             "expires_at": milliseconds_of(command.expires_at),
         }
         tx.execute(_ACCEPT, {**key, **row})
+        named = enumerate(command.devices, start=1)
+        tx.execute_many(_NAME, [(hub, command.id, device, place) for place, device in named])
     digest = sha256(envelope).hexdigest()
     tx.execute(_ENQUEUE, {**key, "envelope": envelope, "sha256": digest, "most": MOST_SIGNATURES})
 
@@ -219,10 +230,10 @@ def expire(tx: Transaction, hub: HubId, now: Instant) -> int:
 
 
 def note(tx: Transaction, hub: HubId, event: Arrived) -> None:
-    """Draw from a new event how a command ended: by its receipt, or by its refusal at admission.
+    """Draw from a new event how a command ended on a device: by its receipt, or its refusal at admission.
 
-    A later run's receipt takes the place of an earlier one. The hub has the command then, so that it
-    need not be delivered any more.
+    A later run's receipt takes the place of an earlier one. Once it has ended on all of its devices it need
+    not be delivered any more.
     """
     match event.data:
         case ReceiptData(command=command, payload_sha256=payload, run=run):
@@ -234,8 +245,9 @@ def note(tx: Transaction, hub: HubId, event: Arrived) -> None:
             run = 0
         case _:
             return
-    key: dict[str, SqlValue] = {"hub": hub, "command": command, "payload": payload}
-    if tx.execute(_FINISH, {**key, "result": event.text, "run": run}):
+    key: dict[str, SqlValue] = {"hub": hub, "command": command}
+    end: dict[str, SqlValue] = {"device": event.device, "payload": payload, "event": event.text, "run": run}
+    if tx.execute(_END, key | end) and tx.execute(_FINISH, key):
         tx.execute_many(_SETTLE_ALL, [(hub, command)])
 
 
@@ -249,15 +261,18 @@ def status(db: Snapshot, hub: HubId, command: CommandId, now: Instant) -> Comman
     clock: dict[str, SqlValue] = {"boot_id": now.boot_id, "boot": now.boot}
     if state is CommandState.LEASED and db.row(_IS_LENT, {**key, **clock}) is None:
         state = CommandState.QUEUED  # its loan is over; it is lent again when the hub asks
+    results = db.rows(_RESULTS, key)
     return CommandStatus(
         id=CommandId(row["command"]),
         payload_sha256=Digest(row["payload_sha256"]),
-        device=DeviceId(row["device"]),
+        devices=[DeviceId(each["device"]) for each in results],
         action=ActionName(row["action"]),
         state=state,
         accepted_at=timestamp(row["accepted_at"]),
         lent=int(row["lent"]),
-        result=None if row["result"] is None else CloudEvent.model_validate_json(row["result"]),
+        results=[
+            CloudEvent.model_validate_json(each["event"]) for each in results if each["event"] is not None
+        ],
     )
 
 

@@ -1,11 +1,11 @@
 -- What comes down: commands, the locks under which they are worked, what became of them.
 
--- Every command that passed the signatures, one row for each run. Rows stay after their end, as the
+-- Every command that passed the signatures, one row for each of its devices and each run there. Rows stay after their end, as the
 -- memory that answers a replay; `core/lifecycle` has the states and their moves.
 CREATE TABLE inbox (
     run            INTEGER PRIMARY KEY CHECK (run >= 1),  -- explicit, in the order of arrival
     command        TEXT NOT NULL,
-    ordinal        INTEGER NOT NULL CHECK (ordinal >= 1), -- the how-manieth run of the command
+    ordinal        INTEGER NOT NULL CHECK (ordinal >= 1), -- the how-manieth run of it on the device
     device         TEXT NOT NULL,
     issuer         TEXT NOT NULL,
     signers        TEXT NOT NULL,             -- JSON: the keys that are known to have signed it
@@ -31,7 +31,7 @@ CREATE TABLE inbox (
     sent           INTEGER NOT NULL DEFAULT 0 CHECK (sent IN (0, 1)),
     force_refresh  INTEGER NOT NULL DEFAULT 0 CHECK (force_refresh IN (0, 1)),
     last_error     TEXT,
-    UNIQUE (command, ordinal),
+    UNIQUE (command, device, ordinal),
     CHECK ((local_boot IS NULL) = (local_until IS NULL)),
     CHECK (sent = 0 OR state NOT IN ('superseded', 'cancelled', 'expired', 'refused')),
     CHECK (available_at IS NULL OR (state = 'waiting' AND available_boot IS NOT NULL))

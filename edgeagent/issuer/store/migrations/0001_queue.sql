@@ -78,16 +78,26 @@ CREATE TABLE commands (
     hub            TEXT NOT NULL,
     command        TEXT NOT NULL,
     payload_sha256 TEXT NOT NULL,
-    device         TEXT NOT NULL,
     action         TEXT NOT NULL,
     state          TEXT NOT NULL CHECK (state IN ('queued', 'leased', 'taken', 'final', 'expired')),
     accepted_at    TEXT NOT NULL,
     expires_at     INTEGER NOT NULL, -- milliseconds since 1970
     lent           INTEGER NOT NULL DEFAULT 0 CHECK (lent >= 0),
-    result         TEXT,             -- the event with which the hub ended it
-    run            INTEGER,          -- of that event
-    PRIMARY KEY (hub, command),
-    CHECK ((state = 'final') = (result IS NOT NULL) AND (result IS NULL) = (run IS NULL))
+    PRIMARY KEY (hub, command)
+) STRICT, WITHOUT ROWID;
+
+-- The devices of each command, and how it ended on each. It is final once it has ended on all.
+CREATE TABLE results (
+    hub     TEXT NOT NULL,
+    command TEXT NOT NULL,
+    device  TEXT NOT NULL,
+    place   INTEGER NOT NULL CHECK (place >= 1),  -- in the command's list
+    event   TEXT,                    -- with which the hub ended it, as CloudEvent
+    run     INTEGER,                 -- of that event
+    PRIMARY KEY (hub, command, device),
+    UNIQUE (hub, command, place),
+    FOREIGN KEY (hub, command) REFERENCES commands (hub, command),
+    CHECK ((event IS NULL) = (run IS NULL))
 ) STRICT, WITHOUT ROWID;
 
 -- Envelopes on their way to a hub. One command may have several: the same payload with more signatures.

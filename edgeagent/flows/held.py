@@ -1,0 +1,99 @@
+"""What is held is judged again: the time or the policy has become surer, a signature or its time has come.
+
+A held command is on the disk and nowhere else. Each judgement reads its envelope anew, by the keys that
+count now, and is written in one commit with what follows from it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from edgeagent.contracts.event import Stream
+from edgeagent.contracts.reasons import Reason
+from edgeagent.contracts.receipt import Outcome
+from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.envelope import RefusedEnvelopeError
+from edgeagent.core.gate.judging import judge
+from edgeagent.core.gate.opening import opened_for
+from edgeagent.core.gate.verdict import AddSignatures, Duplicate, Hold, Moment, Opened, Refuse, Verdict
+from edgeagent.core.gate.world import World
+from edgeagent.core.lifecycle import State
+from edgeagent.core.work import Ending
+from edgeagent.flows.entering import Admitted, Entering
+from edgeagent.flows.settling import Ended
+from edgeagent.flows.worlds import Worlds
+from edgeagent.store import inbox, receipts
+from edgeagent.store.database import Database, Transaction
+from edgeagent.store.inbox_row import Moved, Row
+
+_OUTCOMES = {Reason.EXPIRED: Outcome.EXPIRED, Reason.SUPERSEDED: Outcome.SUPERSEDED}
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Judges what is held.
+
+    Attributes:
+        store: where it is held.
+        worlds: what it is judged by.
+        entering: writes what comes of it.
+    """
+
+    store: Database
+    worlds: Worlds
+    entering: Entering
+
+    async def judge_all(self) -> None:
+        """Judge everything that is held.
+
+        Raises:
+            StorageError: what was not judged yet is as it was.
+        """
+        if self.worlds.trust.policy is None:
+            return
+        held = await self.store.read(partial(inbox.in_state, state=State.HELD))
+        keys = self.worlds.keys()
+        for row in held:
+            judge_it: Callable[[Transaction], Verdict | None]
+            try:
+                asked = opened_for(row.device, row.envelope, keys)
+            except RefusedEnvelopeError as why:
+                judge_it = partial(self._refuse, row.run, Refuse(why.reason, str(why)))
+            else:
+                world = self.worlds.around_device(row.device, row.local)
+                judge_it = partial(self.judge_again, row.run, asked, world)
+            verdict = await self.store.write(judge_it)
+            if verdict is not None:
+                self.worlds.around.outbox.stored({Stream.RECORD}, 1)
+                self.entering.tell(Admitted(row.command, verdict, row.device))
+
+    def judge_again(self, run: int, asked: Opened, world: World, tx: Transaction) -> Verdict | None:
+        """Judge one; None if it goes on being held, or is not any more."""
+        row = _held(tx, run)
+        _, world = self.worlds.remembered(tx, asked, world)
+        verdict = judge(asked, world, Moment.REPLAY)
+        if row is None or isinstance(verdict, Hold | Duplicate | AddSignatures):
+            return None
+        if isinstance(verdict, Refuse):
+            return self._end(tx, row, verdict)
+        inbox.move(tx, row, Moved(State.QUEUED))
+        self.entering.begin(tx, row, row.run)
+        self.entering.record(tx, AuditKind.COMMAND_ACCEPTED, asked, row.actor, {"run": row.run, "held": True})
+        return verdict
+
+    def _refuse(self, run: int, verdict: Refuse, tx: Transaction) -> Verdict | None:
+        row = _held(tx, run)
+        return None if row is None else self._end(tx, row, verdict)
+
+    def _end(self, tx: Transaction, row: Row, verdict: Refuse) -> Refuse:
+        outcome = _OUTCOMES.get(verdict.reason, Outcome.REFUSED)
+        ending = Ending(outcome=outcome, reason=verdict.reason, detail=verdict.detail)
+        self.entering.settling.settle(tx, row, Ended(ending=ending))
+        if verdict.answer is not None:
+            receipts.tell_again(tx, verdict.answer, row.device)
+        return verdict
+
+
+def _held(tx: Transaction, run: int) -> Row | None:
+    row = inbox.by_run(tx, run)
+    return row if row is not None and row.state is State.HELD else None
