@@ -19,6 +19,7 @@ from edgeagent.cli.words import Nouns
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import COMMAND_BYTES, Command, Precondition
 from edgeagent.contracts.door import decode
+from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.envelope import unproven_payload
 from edgeagent.errors import ConfigurationError, MalformedError, RejectedError
@@ -272,6 +273,9 @@ async def _end_of(client: "IssuerClient", arguments: argparse.Namespace) -> int:
     outcome = Outcome(str(event.data["outcome"]))
     if not arguments.json:
         words = [event.data.get(name) for name in ("level", "reason", "detail")]
+        after = event.data.get("after")
+        if event.data.get("reason") == Reason.STALE and isinstance(after, dict):
+            words.append(f"(the device is now at version {after.get('version')})")
         print(f"{status.id} {outcome} {' '.join(safe(str(word)) for word in words if word)}".rstrip())
     return {Outcome.SUCCEEDED: 0, Outcome.UNKNOWN: EXIT_UNKNOWN}.get(outcome, EXIT_NOT_DONE)
 

@@ -85,7 +85,13 @@ class RefusedData(Read):
 Data = StateData | TelemetryData | AdmittedData | ReceiptData | RefusedData | None
 
 _ABOUT_A_DEVICE: Final = frozenset(
-    {EventType.STATE, EventType.TELEMETRY, EventType.DEVICE_ADMITTED, EventType.DEVICE_FORGOTTEN}
+    {
+        EventType.STATE,
+        EventType.TELEMETRY,
+        EventType.DEVICE_ADMITTED,
+        EventType.DEVICE_FORGOTTEN,
+        EventType.REVALIDATED,
+    }
 )
 
 

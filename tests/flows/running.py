@@ -15,6 +15,7 @@ from edgeagent.flows.devices import Devices
 from edgeagent.flows.dispatch import Dispatch
 from edgeagent.flows.ingest import Ingest, IngestSettings
 from edgeagent.flows.local import LocalCommands
+from edgeagent.flows.revalidate import Revalidation
 from edgeagent.flows.settling import Settling
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
@@ -38,6 +39,7 @@ class Running:
     admission: Admission
     desk: Desk
     upkeep: Upkeep
+    revalidation: Revalidation
     local: LocalCommands
     dispatch: dict[Tier, Dispatch]
     ingest: Ingest
@@ -79,6 +81,7 @@ def joined(
         admission=admission,
         desk=desk,
         upkeep=upkeep,
+        revalidation=Revalidation(store, bus, settling, confirmations, desk),
         local=LocalCommands(store, admission, key, around),
         dispatch={tier: Dispatch(desk, tier, clock, around.chance, around.metrics) for tier in Tier},
         ingest=ingest,
