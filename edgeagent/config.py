@@ -187,9 +187,13 @@ def load(path: Path) -> Config:
     """
     try:
         with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
             raw = file.read(_CONFIG_BYTES + 1)
     except OSError as why:
         raise ConfigurationError(f"cannot read {path}: {why.strerror}") from why
+    if stat.S_ISREG(mode) and mode & stat.S_IWOTH:
+        # It says whose policy is trusted.
+        raise ConfigurationError(f"anybody may change {path}: chmod o-w {path}")
     if len(raw) > _CONFIG_BYTES:
         raise ConfigurationError(f"{path} is larger than {_CONFIG_BYTES} bytes")
     try:
@@ -254,8 +258,7 @@ def read_secret(config_path: Path, name: Path) -> str:
             raw = file.read(_SECRET_BYTES + 1)
     except OSError as why:
         raise ConfigurationError(f"cannot read the secret {path}: {why.strerror}") from why
-    if mode & (stat.S_IRWXG | stat.S_IRWXO) & ~stat.S_IRGRP:
-        raise ConfigurationError(f"others may use the secret {path}: chmod 600 {path}")
+    _refuse_open(path, mode)
     if len(raw) > _SECRET_BYTES:
         raise ConfigurationError(f"the secret {path} is larger than {_SECRET_BYTES} bytes")
     try:
@@ -265,6 +268,25 @@ def read_secret(config_path: Path, name: Path) -> str:
     if not secret:
         raise ConfigurationError(f"the secret {path} is empty")
     return secret
+
+
+def check_private(path: Path) -> None:
+    """See that a secret that others read for us, such as a key of TLS, is nobody else's.
+
+    Raises:
+        ConfigurationError: there is no such file, or others on this machine may use it.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError as why:
+        raise ConfigurationError(f"cannot read the secret {path}: {why.strerror}") from why
+    _refuse_open(path, mode)
+
+
+def _refuse_open(path: Path, mode: int) -> None:
+    """A group may read: that is how systemd lends credentials."""
+    if mode & (stat.S_IRWXG | stat.S_IRWXO) & ~stat.S_IRGRP:
+        raise ConfigurationError(f"others may use the secret {path}: chmod 600 {path}")
 
 
 def secret_path(config_path: Path, name: Path) -> Path:

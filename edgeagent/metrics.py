@@ -47,8 +47,9 @@ class Metrics:
         self.commands_settled = count("commands_settled", "Commands that ended.", ["outcome"])
         self.retries = count("command_retries", "Tries after the first.")
         self.shadow_answers = count(
-            "shadow_answers", "Answers from what is known of a device: hit, miss, stale.", ["result"]
+            "shadow_answers", "What the knowledge of a device's state was good for.", ["result"]
         )
+        self.revalidations = count("revalidations", "Devices read after a stale command.", ["result"])
         self.clock_error = gauge("clock_error_seconds", "How far the clock may be off; -1 when unknown.")
         self._make_series()
 
@@ -61,5 +62,9 @@ class Metrics:
             self.events.labels(stream)
             self.outbox_events.labels(stream)
             self.outbox_age.labels(stream)
+        for result in ("hit", "miss", "miss_after_update", "stale"):
+            self.shadow_answers.labels(result)
+        for result in ("read", "given_up"):
+            self.revalidations.labels(result)
         for reason in _UNUSABLE:
             self.messages_unusable.labels(reason)

@@ -13,7 +13,7 @@ from pydantic import SecretBytes
 from edgeagent.adapters.cloud.settings import CloudSettings, Token, is_loopback
 from edgeagent.adapters.mqtt.broker_config import DEFAULT_PATH, read_limits
 from edgeagent.adapters.mqtt.settings import MqttSettings, TlsSettings
-from edgeagent.config import Config, read_secret, secret_path
+from edgeagent.config import Config, check_private, read_secret, secret_path
 from edgeagent.contracts.policy import POLICY_BYTES
 from edgeagent.contracts.profile import PROFILE_BYTES, DeviceProfile
 from edgeagent.core.profile.load import load as load_profile
@@ -41,6 +41,8 @@ def mqtt_settings(config: Config, path: Path) -> MqttSettings:
     password = None if broker.password_file is None else read_secret(path, broker.password_file)
     tls = None
     if broker.tls is not None:
+        if broker.tls.key_file is not None:
+            check_private(secret_path(path, broker.tls.key_file))
         tls = TlsSettings(
             ca=_near(path, broker.tls.ca_file),
             certificate=_near(path, broker.tls.cert_file),

@@ -2,6 +2,7 @@
 
 import logging
 import random
+import stat
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
@@ -86,10 +87,14 @@ def make_folders(config: Config) -> None:
     """Make the folders of the state and of the run.
 
     Raises:
-        ConfigurationError: they cannot be made.
+        ConfigurationError: they cannot be made, or anybody may write there.
     """
     for folder in (config.hub.state_dir, config.hub.run_dir):
         try:
             folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+            mode = folder.stat().st_mode
         except OSError as why:
             raise ConfigurationError(f"cannot make {folder}: {why.strerror}") from why
+        if mode & stat.S_IWOTH:
+            # Whoever may write there may put another database, key or socket in the place of ours.
+            raise ConfigurationError(f"anybody may write in {folder}: chmod o-w {folder}")

@@ -37,6 +37,7 @@ from edgeagent.flows.ingest import Ingest
 from edgeagent.flows.local import LocalCommands
 from edgeagent.flows.operator import HubOperator
 from edgeagent.flows.probes import Probes
+from edgeagent.flows.revalidate import AT_ONCE, Revalidation
 from edgeagent.flows.settling import Settling
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.timekeeping import Timekeeping, TimeSettings
@@ -149,6 +150,8 @@ class Hub:
         trust.when_proven(upkeep.time_is_surer)
         trust.when_proven(desk.wake)
         flows["upkeep"] = upkeep.run
+        revalidation = Revalidation(self.store, self.bus, settling, confirmations, desk)
+        flows |= {f"revalidate-{number}": revalidation.run for number in range(1, AT_ONCE + 1)}
         for tier in Tier:
             dispatch = Dispatch(desk, tier, around.clock, around.chance, around.metrics)
             # The policy says how many of them may work at once; more than sixteen it cannot say.

@@ -19,6 +19,7 @@ from edgeagent.cli.words import Nouns
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import COMMAND_BYTES, Command, Precondition
 from edgeagent.contracts.door import decode
+from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.envelope import unproven_payload
 from edgeagent.errors import ConfigurationError, MalformedError, RejectedError
@@ -283,6 +284,9 @@ def _show_ends(status: "CommandStatus") -> None:
         name = status.id if len(status.devices) == 1 else f"{status.id} {device}"
         end = ends.get(device, {})
         words = [end.get(word) for word in ("level", "reason", "detail")]
+        after = end.get("after")
+        if end.get("reason") == Reason.STALE and isinstance(after, dict):
+            words.append(f"(the device is now at version {after.get('version')})")
         line = " ".join(safe(str(word)) for word in words if word)
         print(f"{name} {safe(str(end.get('outcome', 'refused' if end else status.state)))} {line}".rstrip())
 

@@ -16,12 +16,13 @@ from pydantic import ValidationError
 
 from edgeagent.cli import commands, config, devices, health, issuer, outbox, run
 from edgeagent.cli.asking import AgentDownError, AskingRefusedError
-from edgeagent.cli.printing import complain
+from edgeagent.cli.printing import Parser, complain, survive_narrow_terminals
 from edgeagent.config import DEFAULT_PATH
 from edgeagent.contracts.door import faults
 from edgeagent.errors import AgentError, ConfigurationError
 
 EXIT_FAILED: Final = 1
+EXIT_WORDS: Final = 2
 EXIT_NO_AGENT: Final = 69
 EXIT_CONFIGURATION: Final = 78
 
@@ -34,11 +35,16 @@ def main(words: Sequence[str] | None = None) -> int:
     Returns:
         The exit status; see the module's docstring.
     """
+    survive_narrow_terminals()
     typed = list(sys.argv[1:] if words is None else words)
-    if "--json" in typed:
-        # People type it behind the noun as well.
-        typed = ["--json", *(word for word in typed if word != "--json")]
-    arguments = _parser().parse_args(typed)
+    if any(not _is_text(word) for word in typed):
+        complain("a word that is no text")
+        return EXIT_WORDS
+    # People type it behind the noun as well; what stands behind -- is no option, whatever it looks like.
+    options = typed[: typed.index("--")] if "--" in typed else typed
+    if "--json" in options:
+        options = ["--json", *(word for word in options if word != "--json")]
+    arguments = _parser().parse_args([*options, *typed[typed.index("--") :]] if "--" in typed else options)
     handler: Handler = arguments.handler
     try:
         return handler(arguments)
@@ -61,7 +67,11 @@ def _complaint(why: AgentError | ValidationError) -> int:
             complain(str(why), "systemctl status edgeagent, or start it with edgeagent run")
             return EXIT_NO_AGENT
         case ConfigurationError():
-            complain(str(why), "edgeagent config check")
+            # Each mistake on a line of its own.
+            *before, last = str(why).split("\n")
+            for mistake in before:
+                complain(mistake)
+            complain(last, "edgeagent config check")
             return EXIT_CONFIGURATION
         case AskingRefusedError():
             complain(str(why), why.advice)
@@ -73,8 +83,17 @@ def _complaint(why: AgentError | ValidationError) -> int:
     return EXIT_FAILED
 
 
+def _is_text(word: str) -> bool:
+    """Whether a word came as UTF-8; other bytes come as halves of characters (PEP 383)."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="edgeagent", description="The agent on a venue's hub.")
+    parser = Parser(prog="edgeagent", description="The agent on a venue's hub.")
     parser.add_argument(
         "--config",
         type=Path,

@@ -1,16 +1,38 @@
 """Printing for people: tables, relative times, and text that a terminal cannot act on."""
 
+import argparse
+import io
 import json
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final, NoReturn
+
+from typing_extensions import override
 
 from edgeagent.contracts.door import Contract
 from edgeagent.contracts.reports.health import Level
 
 _COLOURS: Final = {Level.OK: "32", Level.WARNING: "33", Level.CRITICAL: "31", Level.UNKNOWN: "35"}
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+class Parser(argparse.ArgumentParser):
+    """Reads words as argparse does, but takes no half words, and repeats none to the terminal unescaped."""
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - argparse's own, passed on
+        super().__init__(**settings, allow_abbrev=False)
+
+    @override
+    def error(self, message: str) -> NoReturn:
+        """Say what was wrong with the words, and exit with 2."""
+        super().error(safe(message))
+
+
+def survive_narrow_terminals() -> None:
+    """Have what the terminal's encoding lacks printed as an escape, rather than end in the middle."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def safe(text: str) -> str:

@@ -22,6 +22,8 @@ class StepName(StrEnum):
     """What changes it."""
     READ_BACK = "read_back"
     """A question for the reading that shows the effect."""
+    REFRESH = "refresh"
+    """A question for its whole state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

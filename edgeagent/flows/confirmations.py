@@ -53,6 +53,11 @@ class Waiter:
         self._stirred = asyncio.Event()
 
     @property
+    def sent_at(self) -> int | None:
+        """Nanoseconds of boot time at which the message left; None while it has not."""
+        return self._sent_at
+
+    @property
     def is_answered(self) -> bool:
         """Whether anything was heard that answers the message."""
         return self.progress.confirmed is not None

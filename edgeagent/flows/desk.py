@@ -11,11 +11,11 @@ is taken over with the device read afresh (SPEC L3).
 
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from secrets import randbits, token_hex
+from secrets import token_hex
 from typing import Final
 
 from pydantic import JsonValue
@@ -23,26 +23,29 @@ from pydantic import JsonValue
 from edgeagent.contracts.event import EventType, Stream, data_text
 from edgeagent.contracts.mqtt import Outgoing, PublishResult, Session
 from edgeagent.contracts.policy import ActionRule, Level, Tier, TierRule
+from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.contracts.sources import Value
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.confirmation import Confirmed
 from edgeagent.core.envelope import RefusedEnvelopeError
 from edgeagent.core.gate.opening import opened_for
-from edgeagent.core.gate.verdict import Opened
 from edgeagent.core.gate.world import World
 from edgeagent.core.lifecycle import State
 from edgeagent.core.operation import OperationState, operation_key
-from edgeagent.core.profile.plan import Plan, Step
+from edgeagent.core.profile.plan import Step
+from edgeagent.core.shadow import StateReading
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
-from edgeagent.errors import BrokenInvariantError, LostRaceError, MalformedError, RejectedError
+from edgeagent.errors import BrokenInvariantError, LostRaceError
 from edgeagent.flows import claims
 from edgeagent.flows.bells import Bell
 from edgeagent.flows.claims import LEASE, Found, NothingDue, Wanted
 from edgeagent.flows.confirmations import Confirmations
 from edgeagent.flows.loans import Loans
 from edgeagent.flows.settling import Ended, Settling
+from edgeagent.flows.steps import Steps
 from edgeagent.flows.worlds import Worlds
+from edgeagent.flows.writes import Writes
 from edgeagent.ids import DeviceId, ReadingName
 from edgeagent.ports.broker import DeviceBus
 from edgeagent.ports.crash import CrashPoint
@@ -55,7 +58,6 @@ from edgeagent.store.outbox import NewEvent
 log = logging.getLogger(__name__)
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
-_NUMBER_BITS: Final = 31
 
 
 class Desk:
@@ -78,13 +80,25 @@ class Desk:
         self._confirmations = confirmations
         self._lanes = lanes
         self._loans = Loans(confirmations)
+        self._steps = Steps(settling.devices)
         # Confirmations that came after their command had ended as unknown.
         self.late: deque[tuple[Claim, Confirmed]] = deque()
+        self._let_go_of: list[Callable[[DeviceId], None]] = []
+        self._stale: list[Callable[[], None]] = []
+        self.writes = Writes(worlds.around)
 
     @property
     def is_linked(self) -> bool:
         """Whether a step could be handed to the broker."""
         return self._bus.state(Session.CONTROL).connected
+
+    def when_let_go(self, tell: Callable[[DeviceId], None]) -> None:
+        """Have ``tell`` called whenever a device is worked no more."""
+        self._let_go_of.append(tell)
+
+    def when_stale(self, tell: Callable[[], None]) -> None:
+        """Have ``tell`` called whenever a command was refused as stale."""
+        self._stale.append(tell)
 
     async def claim(self, lane: Tier, holder: str) -> Claim:
         """Wait for a command of a lane and lock its device."""
@@ -121,7 +135,7 @@ class Desk:
 
     async def publish(self, claim: Claim, step: StepName) -> PublishResult:
         """Send a step, recorded before it leaves; and begin to wait for what answers it."""
-        planned = self._step(claim, step)
+        planned = self._steps.step(claim, step)
         waiter = self._loans.wait_for(claim, step, planned, self._live(claim.device))
         if step is StepName.ACT:
             await self._store.write(partial(self._record_step, claim, planned))
@@ -156,6 +170,8 @@ class Desk:
         # What the device says stirs all who wait for it, so that one of the two may be watched.
         await waiter.until(lambda: answered().is_enough(level), min(within, left))
         found = answered()
+        if waiter is not act and waiter.sent_at is not None:
+            self.writes.read_back(claim.device, self._state(claim.device), since=waiter.sent_at)
         return replace(found, is_over=found.is_over or left <= within)
 
     async def read_device(self, claim: Claim) -> World:
@@ -179,11 +195,16 @@ class Desk:
         self._around.crash.reached(CrashPoint.COMMAND_SETTLED)
         self._around.metrics.commands_settled.labels(ending.outcome).inc()
         log.info("command ended", extra=_fields(claim) | {"outcome": ending.outcome, "reason": ending.reason})
+        for tell in self._stale if ending.reason is Reason.STALE else ():
+            tell()
         act = self._loans.end(claim.token)
+        wish = None if claim.plan is None else claim.plan.wish
+        if ending.outcome is Outcome.SUCCEEDED and act is not None and wish is not None:
+            self.writes.confirmed(claim.device, wish)
         if ending.outcome is Outcome.UNKNOWN and act is not None:
             tell = partial(self._confirmed_late, claim)
             self._confirmations.keep_late(claim.run, act, claim.rule.confirmation, tell)
-        self._let_go(claim.token)
+        self._let_go(claim.token, claim.device)
 
     async def postpone(self, claim: Claim, later: Later) -> None:
         """Give the command back, to be taken up again later."""
@@ -211,7 +232,7 @@ class Desk:
 
         await self._store.write(postpone)
         log.info("command waits", extra=_fields(claim) | {"reason": later.reason, "why": later.error})
-        self._let_go(claim.token)
+        self._let_go(claim.token, claim.device)
         # Its time may be over before it is due; and what it waits for may have come while this was written.
         self._settling.bell.ring()
         self._worlds.trust.tell_again(claim.world.wall)
@@ -268,7 +289,7 @@ class Desk:
             sent=row.sent,
             force_refresh=row.force_refresh,
             before=self._settling.mark(row.device),
-            plan=self._plan(asked),
+            plan=self._steps.plan(asked),
         )
 
     async def _end_unbelieved(self, found: Found, wanted: Wanted, why: RefusedEnvelopeError) -> None:
@@ -285,39 +306,17 @@ class Desk:
 
         await self._store.write(end)
         self._around.metrics.commands_settled.labels(outcome).inc()
-        self._let_go(wanted.token)
-
-    def _plan(self, asked: Opened) -> Plan | None:
-        command, device = asked.command, self._worlds.devices.get(asked.device)
-        if device is None:
-            return None
-        try:
-            return device.compiled.plan(command.action, command.arguments, number=randbits(_NUMBER_BITS))
-        except MalformedError:
-            # The gate says so at ACT, with its reason.
-            return None
-
-    def _step(self, claim: Claim, step: StepName) -> Step:
-        plan = claim.plan
-        device = self._worlds.devices.get(claim.device)
-        if plan is None or device is None:
-            raise RejectedError("the device cannot do this any more")
-        if step is StepName.ACT:
-            return plan.steps[0]
-        looked_at = plan.requires[:1] if plan.wish is None else (plan.wish,)
-        reading = looked_at[0].reading if looked_at else None
-        planned = (
-            None if reading is None else device.compiled.read_back(reading, number=randbits(_NUMBER_BITS))
-        )
-        if planned is None:
-            raise RejectedError("the device cannot be read back")
-        return planned
+        self._let_go(wanted.token, found.row.device)
 
     def _live(self, device: DeviceId) -> dict[ReadingName, Value]:
         """What a device shows live."""
-        found = self._worlds.devices.get(device)
-        state = {} if found is None else found.shadow.state
+        state = self._state(device)
         return {name: held.value for name, held in state.items() if held.live_at is not None}
+
+    def _state(self, device: DeviceId) -> Mapping[ReadingName, StateReading]:
+        """What is known of a device."""
+        found = self._worlds.devices.get(device)
+        return {} if found is None else found.shadow.state
 
     def _record_step(self, claim: Claim, planned: Step, tx: Transaction) -> None:
         """Record that a step is about to be sent; only under a lock that is ours."""
@@ -330,8 +329,10 @@ class Desk:
         self.late.append((claim, confirmed))
         self._settling.bell.ring()
 
-    def _let_go(self, token: str) -> None:
+    def _let_go(self, token: str, device: DeviceId) -> None:
         """Forget a claim that is over, and wake whoever waits for its device or its end."""
+        for tell in self._let_go_of:
+            tell(device)
         self._loans.end(token)
         self._around.outbox.stored({Stream.RECORD}, 1)
         self.wake()

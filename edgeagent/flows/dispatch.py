@@ -90,6 +90,8 @@ class Dispatch:
         match following:
             case Ending():
                 await self._desk.finish(claim, following)
+                if following.reason is Reason.STALE:
+                    self._metrics.shadow_answers.labels("stale").inc()
             case Later():
                 await self._desk.postpone(claim, following)
 
@@ -104,8 +106,9 @@ class Dispatch:
             return away
         if claim.force_refresh or _needs_reading(claim, self._clock.boot()):
             return await self._read_first(claim)
-        if _shows_wish(claim):
+        if _is_told_by_shadow(claim):
             self._metrics.shadow_answers.labels("hit").inc()
+        if _shows_wish(claim):
             # What was sent before and shows now is a late answer, not a device that was so by itself.
             reason = None if claim.sent else Reason.ALREADY_SO
             return Ending(outcome=Outcome.SUCCEEDED, reason=reason, level=_SHOWN)
@@ -114,15 +117,19 @@ class Dispatch:
     async def _read_first(self, claim: Claim) -> Next:
         """Read the device, and act unless it is already so or the gate sees something else now."""
         self._metrics.shadow_answers.labels("miss").inc()
-        answered = await self._ask(claim)
-        if isinstance(answered.seen, Confirmed):
-            return _succeeded(answered.seen, None if claim.sent else Reason.ALREADY_SO)
+        whole = claim.asked.command.precondition is not None
+        answered = await self._ask(claim, StepName.REFRESH if whole else StepName.READ_BACK)
+        shows = answered.seen if isinstance(answered.seen, Confirmed) else None
+        if shows is not None and claim.sent:
+            return _succeeded(shows, None)
         # What was read may be what the issuer did not decide on.
         world = await self._desk.read_device(claim)
         away = self._turned_away(claim, world)
         if away is not None:
             return _as_found(answered) if claim.sent else away
-        if _lacks(claim.plan, world, self._clock.boot()):
+        if shows is not None:
+            return _succeeded(shows, Reason.ALREADY_SO)
+        if _lacks(claim.plan, world, self._clock.boot()) or _learnt_nothing(claim, world):
             # Sent all the same, its outcome could not be told.
             wait = self._wait(claim, failures=1)
             return Later(reason=Reason.RETRYING, after=wait, error="the device does not tell its state")
@@ -136,8 +143,6 @@ class Dispatch:
             case Hold(reason):
                 return Later(reason=reason)
             case Refuse(reason, detail):
-                if reason is Reason.STALE:
-                    self._metrics.shadow_answers.labels("stale").inc()
                 outcome = _OUTCOMES.get(reason, Outcome.REFUSED)
                 return Ending(outcome=outcome, reason=reason, detail=detail)
             case verdict:
@@ -202,12 +207,12 @@ class Dispatch:
         """Ask the device for the reading that shows the effect; says nothing where none does."""
         if claim.plan is None or claim.plan.wish is None:
             return Answered(is_over=True)
-        return await self._ask(claim)
+        return await self._ask(claim, StepName.READ_BACK)
 
-    async def _ask(self, claim: Claim) -> Answered:
+    async def _ask(self, claim: Claim, question: StepName) -> Answered:
         """Read the device; raises LinkError if it cannot be asked."""
         try:
-            result = await self._desk.publish(claim, StepName.READ_BACK)
+            result = await self._desk.publish(claim, question)
         except RejectedError:
             return Answered(is_over=True)
         if result is PublishResult.NOBODY_LISTENS:
@@ -276,13 +281,38 @@ def _needs_reading(claim: Claim, now: timedelta) -> bool:
     """Whether the device has to be read first.
 
     So it is when it would be already so by a reading that is not live (SPEC M2) or proves less than the
-    policy asks for, or when the action wants to know something more freshly than it is known.
+    policy asks for, when the issuer decided on what is not live, or when the action wants to know something
+    more freshly than it is known.
     """
+    if _decided_on(claim, claim.world):
+        return True
     plan = claim.plan
     held = _known(claim.world, None if plan is None or plan.wish is None else plan.wish.reading)
     if _shows_wish(claim) and held is not None:
         return held.live_at is None or not _SHOWN.reaches(claim.rule.confirmation)
     return _lacks(plan, claim.world, now)
+
+
+def _is_told_by_shadow(claim: Claim) -> bool:
+    """Whether what is known, and fresh enough, answers for the device: a precondition, or that it is so."""
+    has_terms = claim.asked.command.precondition is not None or bool(claim.plan and claim.plan.requires)
+    return has_terms or _shows_wish(claim)
+
+
+def _decided_on(claim: Claim, world: World) -> set[ReadingName]:
+    """The readings on which the issuer decided, and which are not live: the device may be otherwise now."""
+    precondition, shadow = claim.asked.command.precondition, world.shadow
+    if precondition is None or shadow is None:
+        return set()
+    is_whole = precondition.version is not None or precondition.etag is not None
+    named = shadow.state.keys() - {AVAILABILITY} if is_whole else precondition.readings.keys()
+    return {name for name in named if name in shadow.state and shadow.state[name].live_at is None}
+
+
+def _learnt_nothing(claim: Claim, world: World) -> bool:
+    """Whether the device, read for what the issuer decided on, has told nothing of it."""
+    missed = _decided_on(claim, claim.world)
+    return bool(missed) and missed <= _decided_on(claim, world)
 
 
 def _lacks(plan: Plan | None, world: World, now: timedelta) -> bool:

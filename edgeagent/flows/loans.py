@@ -82,7 +82,7 @@ class Loans:
         loan = self.of(claim)
         if loan.last is not loan.act:
             self._close(loan.last)
-        wish = claim.plan.wish if claim.plan is not None and step is StepName.READ_BACK else None
+        wish = claim.plan.wish if claim.plan is not None and step is not StepName.ACT else None
         waiter = loan.last = self._confirmations.open(claim.device, planned.expectation, wish)
         waiter.know(before)
         if step is StepName.ACT:

@@ -5,6 +5,7 @@ from typing import Final
 
 from edgeagent.contracts.door import encode
 from edgeagent.contracts.event import EventType, Stream
+from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome, Receipt, StateMark
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.lifecycle import state_of
@@ -14,7 +15,7 @@ from edgeagent.flows.bells import Bell
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import DeviceId
-from edgeagent.store import audit, inbox, locks, operations, outbox, receipts
+from edgeagent.store import audit, inbox, locks, operations, outbox, receipts, revalidations
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Transaction
 from edgeagent.store.inbox_row import Moved, Row
@@ -91,6 +92,9 @@ class Settling:
         incarnation = self.around.origin.incarnation
         [number] = outbox.append(tx, [event], incarnation=incarnation)
         receipts.save(tx, row.run, number, event, incarnation=incarnation)
+        if ending.reason is Reason.STALE:
+            # The issuer has to decide again: on what the device is found to be (SPEC C3).
+            revalidations.ask(tx, row.device, run=row.run, command=row.command)
         refused = ending.outcome is Outcome.REFUSED and row.attempts == 0 and ended.fence == 0
         act = Act(
             kind=AuditKind.COMMAND_REFUSED if refused else AuditKind.COMMAND_SETTLED,

@@ -94,6 +94,7 @@ _ABOUT_A_DEVICE: Final = frozenset(
         EventType.DEVICE_ADMITTED,
         EventType.DEVICE_FORGOTTEN,
         EventType.RECEIPT,
+        EventType.REVALIDATED,
     }
 )
 

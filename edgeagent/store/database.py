@@ -30,7 +30,7 @@ from typing import Final, Generic, Self, TypeVar
 import aiosqlite
 
 from edgeagent.errors import BrokenInvariantError, StorageError
-from edgeagent.store.files import FAULTY_CODES, DamagedFileError, check_file, check_pages, migrate
+from edgeagent.store.files import FAULTY_CODES, DamagedFileError, check_pages, migrate, take_file
 
 T = TypeVar("T")
 SqlValue = str | int | float | bytes | None
@@ -164,7 +164,7 @@ class Database:
             NewerFileError: a newer edgeagent made it.
             StorageError: the disk does not give it, or takes no writes.
         """
-        check_file(path)
+        take_file(path)
         writer = _Thread(partial(_connect, path), iter_chunk_size=1)
         try:
             await writer.begin()

@@ -23,6 +23,9 @@ APPLICATION_ID: Final = 0x65646765
 FAULTY_CODES: Final = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 """Primary result codes after which a file or disk is not to be trusted."""
 
+_PRIVATE: Final = 0o600
+_OTHERS: Final = 0o077
+
 # Primary result codes that tell of the surroundings: who looks again later may find a whole file.
 _HINDERED: Final = frozenset(
     {
@@ -51,6 +54,12 @@ class NewerFileError(ConfigurationError):
     """A newer edgeagent, or another program, made the file; it is left as it is."""
 
 
+def take_file(path: Path) -> None:
+    """See that a database can be used, and have it be ours alone; raises as the two steps do."""
+    check_file(path)
+    keep_private(path)
+
+
 def check_file(path: Path) -> None:
     """Look whether a file can be used, without a change to it or to its log.
 
@@ -75,6 +84,26 @@ def check_file(path: Path) -> None:
         if why.sqlite_errorcode & 0xFF in _HINDERED:
             raise StorageError(f"cannot read {path}: {why}") from why
         raise DamagedFileError(f"{path.name}: {why}") from why
+
+
+def keep_private(path: Path) -> None:
+    """Have a database and its log be nobody else's, whatever the umask; it is made where there is none.
+
+    Raises:
+        ConfigurationError: others may use it, and we may not change that.
+    """
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE))
+    except OSError:
+        return  # SQLite says why, when it tries the same
+    # SQLite gives the log the rights of its file when it makes it.
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        part = path.with_name(path.name + suffix)
+        if part.exists() and part.stat().st_mode & _OTHERS:
+            try:
+                part.chmod(_PRIVATE)
+            except OSError as why:
+                raise ConfigurationError(f"others may use {part}: chmod 600 {part}") from why
 
 
 def _check_shape(path: Path) -> bool:

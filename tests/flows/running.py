@@ -17,6 +17,7 @@ from edgeagent.flows.entering import Entering
 from edgeagent.flows.held import Held
 from edgeagent.flows.ingest import Ingest, IngestSettings
 from edgeagent.flows.local import LocalCommands
+from edgeagent.flows.revalidate import Revalidation
 from edgeagent.flows.settling import Settling
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
@@ -40,6 +41,7 @@ class Running:
     admission: Admission
     desk: Desk
     upkeep: Upkeep
+    revalidation: Revalidation
     local: LocalCommands
     dispatch: dict[Tier, Dispatch]
     ingest: Ingest
@@ -83,6 +85,7 @@ def joined(
         admission=admission,
         desk=desk,
         upkeep=upkeep,
+        revalidation=Revalidation(store, bus, settling, confirmations, desk),
         local=LocalCommands(store, admission, key, around),
         dispatch={tier: Dispatch(desk, tier, clock, around.chance, around.metrics) for tier in Tier},
         ingest=ingest,

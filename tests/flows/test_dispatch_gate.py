@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
+from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import Precondition
 from edgeagent.contracts.policy import Role, RoleKind, Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.lifecycle import State
-from edgeagent.ids import label
+from edgeagent.ids import label, reading_name
+from edgeagent.ports.crash import CrashPoint
 from tests.flows.commanding import Hub, new_hub
 from tests.flows.scripted import Television
 from tests.flows.signing import MINUTE, POWER, REBOOT, SECOND, TOGGLE, TV, VOLUME
@@ -272,3 +274,131 @@ async def test_one_that_was_overtaken_while_it_was_being_claimed_is_not_done(
     receipt = await hub.ended(earlier)
     assert (receipt.outcome, receipt.reason) == (Outcome.REFUSED, Reason.SUPERSEDED)
     assert tv.effects == []
+
+
+# What was decided on has to be known live.
+
+
+@pytest.mark.requirement("C2", "C6", "L3")
+async def test_after_a_restart_what_was_decided_on_is_read_before_it_is_believed(
+    hub: Hub, tv: Television
+) -> None:
+    command = hub.command(POWER, on=True, precondition=deciding_on(hub))
+    await hub.admits(command)
+    await hub.starts_anew()
+
+    await hub.works()
+
+    assert (await hub.ended(command)).outcome is Outcome.SUCCEEDED
+    assert (tv.asked, tv.effects) == (1, [("power", True)])
+
+
+@pytest.mark.requirement("C2", "C3")
+async def test_what_has_changed_while_we_were_away_makes_it_stale_though_nobody_has_told_us(
+    hub: Hub, tv: Television
+) -> None:
+    command = hub.command(POWER, on=True, precondition=deciding_on(hub))
+    await hub.admits(command)
+    await hub.starts_anew()
+    tv.shows["volume"] = 30
+
+    await hub.works()
+
+    receipt = await hub.ended(command)
+    assert (receipt.outcome, receipt.reason) == (Outcome.REFUSED, Reason.STALE)
+    assert (tv.asked, tv.effects) == (1, [])
+
+
+@pytest.mark.requirement("C2", "M2")
+async def test_what_is_known_from_a_retained_message_only_is_read_before_it_is_believed(hub: Hub) -> None:
+    tv = await hub.television()
+    hub.bus.delivers(f"{TV}/state", b'{"power": false, "volume": 10, "input": "HDMI 1"}', retain=True)
+    await hub.settles()
+    await hub.starts_anew()
+    command = hub.command(POWER, on=True, precondition=deciding_on(hub))
+    tv.shows["power"] = True
+    await hub.admits(command)
+
+    await hub.works()
+
+    receipt = await hub.ended(command)
+    assert (receipt.outcome, receipt.reason) == (Outcome.REFUSED, Reason.STALE)
+    assert (tv.asked, tv.effects) == (1, [])
+
+
+@pytest.mark.requirement("C2")
+async def test_a_device_that_does_not_tell_what_was_decided_on_is_not_acted_on(
+    hub: Hub, tv: Television
+) -> None:
+    command = hub.command(POWER, on=True, precondition=deciding_on(hub))
+    await hub.admits(command)
+    await hub.starts_anew()
+    tv.is_mute()
+
+    await hub.works()
+
+    row = await hub.row(command)
+    assert (row.state, row.reason) == (State.WAITING, Reason.RETRYING)
+    assert tv.effects == []
+
+
+@pytest.mark.requirement("C2")
+async def test_only_the_readings_that_were_decided_on_have_to_be_live(hub: Hub, tv: Television) -> None:
+    device = hub.now.devices.get(TV)
+    assert device is not None
+    power = device.shadow.state[reading_name("power")]
+    decided = Precondition(readings={reading_name("power"): power.version})
+    await hub.starts_anew()
+    hub.bus.delivers(f"{TV}/state", b'{"power": false}')
+    await hub.settles()
+    command = hub.command(VOLUME, level=20, precondition=decided)
+    await hub.admits(command)
+
+    await hub.works()
+
+    assert (await hub.ended(command)).outcome is Outcome.SUCCEEDED
+    assert tv.asked == 0
+
+
+# What was left by a holder that is gone.
+
+
+@pytest.mark.requirement("L3")
+@pytest.mark.parametrize("action", [POWER, REBOOT])
+async def test_whatever_is_taken_over_has_its_device_read_before_anything_is_sent(
+    hub: Hub, tv: Television, action: ActionName
+) -> None:
+    lane = Tier.LOW if action is POWER else Tier.MEDIUM
+    command = hub.command(action)
+    await hub.admits(command)
+    await hub.is_killed(CrashPoint.COMMAND_CLAIMED, lane)
+    await hub.starts_anew()
+    seen_before: list[list[object]] = []
+    tv.meanwhile(lambda: seen_before.append(list(tv.effects)))
+
+    await hub.works_until(partial(hub.receipt, command), lane)
+
+    assert seen_before[0] == []
+    assert (await hub.ended(command)).outcome is Outcome.SUCCEEDED
+
+
+@pytest.mark.requirement("L3")
+async def test_what_is_to_be_read_first_is_still_to_be_after_another_restart(
+    hub: Hub, tv: Television
+) -> None:
+    command = hub.command(POWER, on=False)
+    await hub.admits(command)
+    await hub.is_killed(CrashPoint.COMMAND_CLAIMED)
+    await hub.starts_anew()
+    claim = await hub.claims()
+    assert claim.force_refresh
+    await hub.starts_anew()
+    tv.shows["power"] = True
+    hub.bus.delivers(f"{TV}/state", b'{"power": false}', retain=True)
+    await hub.settles()
+
+    await hub.works()
+
+    receipt = await hub.ended(command)
+    assert (receipt.outcome, receipt.reason, tv.effects) == (Outcome.SUCCEEDED, None, [("power", False)])
+    assert tv.asked == 1

@@ -33,6 +33,14 @@ EXAMPLES: Final[Mapping[EventType, dict[str, JsonValue]]] = {
     EventType.TELEMETRY: {"readings": {"temperature.si7021": 21.5, "fw": "14.2", "seq": 7}},
     EventType.CORRECTED: {"command": "c1", "device": "tv-1", "level": "applied"},
     EventType.REFUSED: {"command": "c1", "reason": "id_conflict", "detail": "", "issuer": "0" * 64},
+    EventType.REVALIDATED: {
+        "command": "c1",
+        "version": 9,
+        "etag": "0" * 16,
+        "live": False,
+        "readings": {"power": {"value": True, "version": 9, "live": False}},
+        "reason": "no_confirmation",
+    },
     EventType.GAP: {"cause": "coalesced", "readings": ["power"], "changes": 3},
     EventType.ALERT: {"reason": "retained_command", "topic": "'cmnd/tv/POWER'"},
 }

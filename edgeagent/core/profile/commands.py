@@ -80,6 +80,14 @@ class Commands:
         refresh = self.actions.get(ActionName.REFRESH)
         return None if refresh is None else reading_step(refresh.variants[0].recipe, ground)
 
+    def questions(self, numbers: Iterator[int]) -> tuple[Step, ...]:
+        """All that has to be asked to know the device's state afresh; nothing where it answers nothing."""
+        refresh = self.actions.get(ActionName.REFRESH)
+        if refresh is not None:
+            return (reading_step(refresh.variants[0].recipe, self._ground(None, {}, next(numbers))),)
+        fitting = [each for each in self._outline.profile.read if applies(each.only_if, self._outline.scope)]
+        return tuple(question_step(each, self._ground(None, {}, next(numbers))) for each in fitting)
+
     def probe(self, *, number: int) -> Step | None:
         """What is asked of a device that has come online; None when nothing is."""
         probe = self._outline.profile.probe

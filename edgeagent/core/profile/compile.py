@@ -116,6 +116,14 @@ class CompiledDevice:
         """How a reading is asked for afresh; None when it cannot be asked for."""
         return self._commands.read_back(reading, number=number)
 
+    def questions(self, numbers: Iterator[int]) -> tuple[Step, ...]:
+        """All that has to be asked to know the device's state afresh; nothing where it answers nothing.
+
+        Args:
+            numbers: each of 31 bits that nobody can guess, used for one message only.
+        """
+        return self._commands.questions(numbers)
+
     def probe(self, *, number: int) -> Step | None:
         """What is asked of the device when it has come online; None when nothing is."""
         return self._commands.probe(number=number)
