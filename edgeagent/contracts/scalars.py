@@ -113,7 +113,34 @@ Base64 = Annotated[
 ]
 Nonce = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 """128 bits of chance in hexadecimal."""
-PublicKeyHex = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+_PRIME: Final = 2**255 - 19
+_ORDER_8: Final = int.from_bytes(
+    bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"), "little"
+)
+_SMALL: Final = frozenset({0, 1, _PRIME - 1, _ORDER_8, _PRIME - _ORDER_8})
+"""y of the eight points whose order divides eight."""
+
+
+def is_sound_key(raw: bytes) -> bool:
+    """Whether 32 bytes may be an Ed25519 public key at all (RFC 8032 section 5.1.3).
+
+    Anybody can sign for a point of small order, without a private key: ``openssl`` takes one signature of
+    zeros under every eighth message or more. And a y beyond the prime would be a second spelling, and so a
+    second id, of a key.
+    """
+    y = int.from_bytes(raw, "little") & (2**255 - 1)
+    return len(raw) == 32 and y < _PRIME and y not in _SMALL  # noqa: PLR2004 - the length of a key
+
+
+def _sound(text: str) -> str:
+    if not is_sound_key(bytes.fromhex(text)):
+        raise ValueError("no key that only its holder can sign for")
+    return text
+
+
+PublicKeyHex = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$"), AfterValidator(_sound)]
 """The 32 raw bytes of an Ed25519 public key (RFC 8032) in hexadecimal."""
 
 
