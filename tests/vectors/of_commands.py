@@ -118,7 +118,7 @@ def _wrong_values() -> Iterator[Vector]:
         ("a-blank-in-an-operation", "An operation has no blanks.", {"operation": "evening lights"}),
         ("a-sequence-of-0", "The least is 1.", {"sequence": 0}),
         ("a-negative-sequence", "The least is 1.", {"sequence": -1}),
-        ("a-float-for-a-sequence", "As of a parser that knows doubles only.", {"sequence": 1.5}),
+        ("a-float-for-a-sequence", "As of a parser that knows doubles only.", {"sequence": 7.0}),
         ("a-text-for-a-sequence", "A number is written as one.", {"sequence": "7"}),
         ("a-truth-for-a-sequence", "True is no 1.", {"sequence": True}),
         ("a-time-without-zone", "It could be anywhere.", {"issued_at": "2026-01-02T03:04:04"}),
