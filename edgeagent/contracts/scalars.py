@@ -4,9 +4,9 @@ Each is written in JSON as text and becomes its own type at the door; a text tha
 refused there.
 """
 
-import binascii
 import re
-from base64 import b64decode, b64encode
+from base64 import b64encode
+from binascii import a2b_base64, b2a_base64
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
@@ -66,15 +66,19 @@ def duration_text(length: timedelta) -> str:
 
 
 def base64_bytes(text: str) -> bytes:
-    """Read standard base64 with padding (RFC 4648 section 4).
+    """Read standard base64 with padding (RFC 4648 section 4), as every encoder writes it.
 
     Raises:
-        MalformedError: a character or the padding is wrong.
+        MalformedError: a character or the padding is wrong, or bits are set that no byte needs.
     """
     try:
-        return b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as why:
+        raw = a2b_base64(text, strict_mode=True)
+    except ValueError as why:
         raise MalformedError("not base64") from why
+    # Decoders differ about padding that is not needed and bits that are not used (RFC 4648 section 3.5).
+    if b2a_base64(raw, newline=False) != text.encode():
+        raise MalformedError("not base64 as it is written")
+    return raw
 
 
 def _at_birth(make: "object") -> BeforeValidator:
@@ -109,7 +113,34 @@ Base64 = Annotated[
 ]
 Nonce = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 """128 bits of chance in hexadecimal."""
-PublicKeyHex = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+_PRIME: Final = 2**255 - 19
+_ORDER_8: Final = int.from_bytes(
+    bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"), "little"
+)
+_SMALL: Final = frozenset({0, 1, _PRIME - 1, _ORDER_8, _PRIME - _ORDER_8})
+"""y of the eight points whose order divides eight."""
+
+
+def is_sound_key(raw: bytes) -> bool:
+    """Whether 32 bytes may be an Ed25519 public key at all (RFC 8032 section 5.1.3).
+
+    Anybody can sign for a point of small order, without a private key: ``openssl`` takes one signature of
+    zeros under every eighth message or more. And a y beyond the prime would be a second spelling, and so a
+    second id, of a key.
+    """
+    y = int.from_bytes(raw, "little") & (2**255 - 1)
+    return len(raw) == 32 and y < _PRIME and y not in _SMALL  # noqa: PLR2004 - the length of a key
+
+
+def _sound(text: str) -> str:
+    if not is_sound_key(bytes.fromhex(text)):
+        raise ValueError("no key that only its holder can sign for")
+    return text
+
+
+PublicKeyHex = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$"), AfterValidator(_sound)]
 """The 32 raw bytes of an Ed25519 public key (RFC 8032) in hexadecimal."""
 
 

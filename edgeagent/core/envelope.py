@@ -22,7 +22,7 @@ from pydantic import Field
 from edgeagent.contracts.door import Contract, decode, encode
 from edgeagent.contracts.policy import id_of_key
 from edgeagent.contracts.reasons import Reason
-from edgeagent.contracts.scalars import Base64, KeyIdField
+from edgeagent.contracts.scalars import Base64, KeyIdField, is_sound_key
 from edgeagent.errors import MalformedError, RejectedError
 from edgeagent.ids import Digest, KeyId
 
@@ -185,7 +185,7 @@ def _signers(envelope: Envelope, keyring: Keyring) -> tuple[KeyId, ...]:
             continue
         try:
             _public_key(public).verify(signature.sig, message)
-        except (InvalidSignature, ValueError):  # the latter: a key of the wrong length
+        except (InvalidSignature, ValueError):  # the latter: no such key
             continue
         found.append(signature.keyid)
     return tuple(found)
@@ -193,4 +193,6 @@ def _signers(envelope: Envelope, keyring: Keyring) -> tuple[KeyId, ...]:
 
 @lru_cache(maxsize=64)
 def _public_key(raw: bytes) -> Ed25519PublicKey:
+    if not is_sound_key(raw):
+        raise ValueError("no key that only its holder can sign for")
     return Ed25519PublicKey.from_public_bytes(raw)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.commands import CommandRig, measured
-from bench.gate import gate_costs
+from bench.gate import gate_costs, rates
 from bench.native import Tools, compiled
 from bench.rig import Rig
 from bench.scenarios import Size, full_speed, kill_in_burst
@@ -58,3 +58,10 @@ def test_commands_are_measured(*, is_agent: bool, tmp_path: Path, tools: Tools) 
 
 def test_the_gate_has_its_price() -> None:
     assert all(cost > 0 for cost in gate_costs().values())
+
+
+def test_verdicts_are_measured_beside_the_bare_verification() -> None:
+    verdicts, bare = rates(times=5, rounds=1)
+
+    assert verdicts.keys() == bare.keys() == {"accept", "bad_signature", "unknown_key", "replay", "oversize"}
+    assert all(rate > 0 for rate in (*verdicts.values(), *bare.values()))

@@ -177,3 +177,19 @@ def test_the_id_of_a_key_is_made_of_its_bytes_alone() -> None:
 
     assert key_id(id_of_key(key.public)) == key.id
     assert id_of_key(bytes(32)) == "66687aadf862bd776c8fc18b8e9f8e20089714856ee233b3902a591d0d5f2925"
+
+
+@pytest.mark.requirement("T1")
+@pytest.mark.parametrize(
+    "public",
+    [
+        pytest.param("00" * 32, id="of order 4"),
+        pytest.param("01" + "00" * 31, id="of order 1"),
+        pytest.param("ec" + "ff" * 30 + "7f", id="of order 2"),
+        pytest.param("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05", id="of order 8"),
+        pytest.param("f1" + "ff" * 30 + "7f", id="beyond the prime"),
+    ],
+)
+def test_a_policy_with_a_key_that_anybody_can_sign_for_is_refused_whole(public: str) -> None:
+    with pytest.raises(MalformedError, match="only its holder can sign for"):
+        read(fields_of(keys={"alice": public, "clock": TIME}))

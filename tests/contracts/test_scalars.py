@@ -142,7 +142,21 @@ def test_bytes_come_back_from_base64(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["QQ", "Q===", "QQ===", "QQ==\n", " QQ==", "Q Q==", "_-8=", "QQ==QQ==", "é", "QQ=\u200b="]
+    "text",
+    [
+        "QQ",
+        "Q===",
+        "QQ===",
+        "QQ==\n",
+        " QQ==",
+        "Q Q==",
+        "_-8=",
+        "QQ==QQ==",
+        "é",
+        "QQ=\u200b=",
+        "YWJj=",
+        "QR==",
+    ],
 )
 def test_a_text_that_is_no_base64_is_refused(text: str) -> None:
     with pytest.raises(MalformedError, match=r"^data: "):

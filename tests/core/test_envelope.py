@@ -91,7 +91,7 @@ def test_what_is_verified_carries_its_bytes_their_digest_and_its_signers_in_orde
 
 @given(place=st.integers(min_value=0), flip=st.integers(1, 255))
 def test_no_changed_byte_makes_other_content_pass(place: int, flip: int) -> None:
-    """A changed byte may leave the meaning as it is (case of an escape, unused bits of base64)."""
+    """A changed byte may leave the meaning as it is (the case of an escape)."""
     raw = bytearray(sign(b'{"on":true}', TYPE, [ALICE]))
     raw[place % len(raw)] ^= flip
 

@@ -1,0 +1,1 @@
+"""What comes in and what becomes of it, as data that other programs can read too."""
