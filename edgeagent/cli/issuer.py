@@ -1,6 +1,10 @@
 """``edgeagent issuer``: the signing side and the reference queue server.
 
-    keys new | token new | policy sign | command sign | send | watch | serve
+    init | refresh | repository check       the folder that hubs get their policy from
+    keys new | show | rotate | revoke       what signs
+    policy sample | sign | publish          who may do what
+    command sign | send | watch             what is to happen, and what became of it
+    token new | serve                       the reference queue server
 
 It is for the machine of whoever operates hubs, not for a hub; what it needs is imported where it is used.
 """
@@ -9,6 +13,7 @@ from edgeagent.cli.issuer_command import add_command
 from edgeagent.cli.issuer_keys import add_keys
 from edgeagent.cli.issuer_policy import add_policy
 from edgeagent.cli.issuer_queue import add_queue
+from edgeagent.cli.issuer_repository import add_repository
 from edgeagent.cli.issuer_serve import add_serve
 from edgeagent.cli.words import Nouns
 
@@ -17,6 +22,7 @@ def add_to(nouns: Nouns) -> None:
     """Add the words of this noun."""
     issuer = nouns.add_parser("issuer", help="the signing side, and the reference queue server")
     verbs = issuer.add_subparsers(required=True, metavar="VERB")
+    add_repository(verbs)
     add_keys(verbs)
     add_policy(verbs)
     add_command(verbs)

@@ -17,21 +17,30 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_OF_SIGNER: Final = "the public key that COMMAND signs with"
 _PASSPHRASE_BYTES: Final = 4096
 _SHORTEST_PASSPHRASE: Final = 12
 
 
-def add_signing(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+def add_signing(parser: argparse.ArgumentParser) -> None:
     """Add the words that say who signs: keys in files, or a command that signs."""
-    ways = parser.add_mutually_exclusive_group(required=required)
+    ways = parser.add_mutually_exclusive_group(required=True)
     ways.add_argument("--key", type=Path, action="append", metavar="FILE", help="signs; may be repeated")
+    _add_signer(ways)
+    parser.add_argument("--signer-public", type=Path, metavar="FILE.pub", help=_OF_SIGNER)
+    add_passphrase(parser)
+
+
+def add_external(parser: argparse.ArgumentParser) -> None:
+    """Add the words for a command that signs, where a folder holds the other keys."""
+    _add_signer(parser)
+    parser.add_argument("--signer-public", type=Path, metavar="FILE.pub", help=_OF_SIGNER)
+
+
+def _add_signer(ways: argparse._ActionsContainer) -> None:
     ways.add_argument(
         "--signer", metavar="COMMAND", help="gets the bytes on standard input, prints the signature in base64"
     )
-    parser.add_argument(
-        "--signer-public", type=Path, metavar="FILE.pub", help="the public key that COMMAND signs with"
-    )
-    add_passphrase(parser)
 
 
 def add_passphrase(parser: argparse.ArgumentParser) -> None:

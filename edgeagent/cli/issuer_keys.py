@@ -1,11 +1,17 @@
 """``edgeagent issuer keys | token``: what signs, and what logs in."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from edgeagent.cli.issuer_asking import passphrase_of
+from edgeagent.cli.issuer_asking import clock, passphrase_of
+from edgeagent.cli.issuer_repository import add_folder, folder_of, publisher_of, show_expiries
 from edgeagent.cli.words import Nouns
 from edgeagent.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from edgeagent.issuer.repository.rotation import Changed, Keychain
 
 
 def add_keys(verbs: Nouns) -> None:
@@ -18,6 +24,16 @@ def add_keys(verbs: Nouns) -> None:
     show = keys.add_parser("show", help="the id and public half of a key; for [policy] signer")
     show.add_argument("file", type=Path, metavar="FILE.pub")
     show.set_defaults(handler=_show_key)
+    for verb, handler, words in (
+        ("rotate", _rotate, "put a new key in place of one: root, root-2, policy, online, or a name"),
+        ("revoke", _revoke, "take a key away for good: root-2, a name in the policy, or a key's id"),
+    ):
+        change = keys.add_parser(verb, help=words)
+        change.add_argument("what", metavar="NAME")
+        add_folder(change)
+        change.set_defaults(handler=handler)
+        if handler is _rotate:
+            change.add_argument("--public", type=Path, metavar="FILE.pub", help="the new key; made if absent")
     tokens = verbs.add_parser("token", help="logins to the queue").add_subparsers(
         required=True, metavar="VERB"
     )
@@ -45,6 +61,31 @@ def _show_key(arguments: argparse.Namespace) -> int:
 
     public = load_public_key(arguments.file)
     print(f"key     {id_of_key(public)}\npublic  {public.hex()}")
+    return 0
+
+
+def _rotate(arguments: argparse.Namespace) -> int:
+    from edgeagent.issuer.keys import load_public_key
+
+    public = None if arguments.public is None else load_public_key(arguments.public)
+    return _change(arguments, lambda keychain: keychain.rotate(arguments.what, public))
+
+
+def _revoke(arguments: argparse.Namespace) -> int:
+    return _change(arguments, lambda keychain: keychain.revoke(arguments.what))
+
+
+def _change(arguments: argparse.Namespace, change: "Callable[[Keychain], Changed]") -> int:
+    from edgeagent.issuer.repository.rotation import Keychain
+
+    folder = folder_of(arguments)
+    with folder.alone():
+        changed = change(Keychain(folder, publisher_of(folder, arguments), clock()))
+    show_expiries(changed.trusted)
+    for file in changed.made:
+        print(f"made      {file}")
+    for words in changed.told:
+        print(f"next      {words}")
     return 0
 
 

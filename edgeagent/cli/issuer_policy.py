@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from edgeagent.cli.issuer_asking import add_signing, clock, signers_of
+from edgeagent.cli.issuer_repository import add_folder, folder_of, publisher_of, show_expiries
 from edgeagent.cli.words import Nouns
 from edgeagent.errors import ConfigurationError
 
@@ -16,6 +17,12 @@ def add_policy(verbs: Nouns) -> None:
     add_signing(sign)
     sign.add_argument("--out", type=Path, required=True, metavar="FILE", help="where the signed policy goes")
     sign.set_defaults(handler=_sign_policy)
+    publish = policy.add_parser("publish", help="put a policy in force; its version has to grow")
+    publish.add_argument("file", type=Path, metavar="POLICY.toml")
+    add_folder(publish)
+    publish.set_defaults(handler=_publish)
+    sample = policy.add_parser("sample", help="print a policy to begin with")
+    sample.set_defaults(handler=_sample)
 
 
 def _sign_policy(arguments: argparse.Namespace) -> int:
@@ -28,4 +35,21 @@ def _sign_policy(arguments: argparse.Namespace) -> int:
     except OSError as why:
         raise ConfigurationError(f"cannot write {arguments.out}: {why.strerror}") from why
     print(f"policy version {policy.version}, until {policy.expires_at:%Y-%m-%d}: {arguments.out}")
+    return 0
+
+
+def _publish(arguments: argparse.Namespace) -> int:
+    from edgeagent.issuer.policies import load_policy
+
+    policy = load_policy(arguments.file, now=clock().wall().best)
+    folder = folder_of(arguments)
+    with folder.alone():
+        show_expiries(publisher_of(folder, arguments).publish(policy))
+    return 0
+
+
+def _sample(_arguments: argparse.Namespace) -> int:
+    from importlib.resources import files
+
+    print(files("edgeagent.issuer.repository").joinpath("sample.toml").read_text("utf-8"), end="")
     return 0

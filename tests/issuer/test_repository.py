@@ -160,7 +160,7 @@ def test_the_online_key_alone_renews_the_timestamp(tmp_path: Path) -> None:
     assert Reader.new(tmp_path / "hub", first_root(issuer)).read(repository(issuer)).version == 1
     with pytest.raises(MissingKeysError, match="1 of the 1 keys of targets are needed; 0 at hand"):
         issuer.publisher.publish(issuer.policy(2))
-    with pytest.raises(MissingKeysError, match="2 of the 3 keys of root are needed; 0 at hand"):
+    with pytest.raises(MissingKeysError, match="keys of targets are needed; 0 at hand"):
         issuer.publisher.renew()
     assert read_trusted(issuer.folder.files).policy.version == 1
 
