@@ -79,6 +79,15 @@ def save_key(key: PrivateKey, path: Path, *, passphrase: bytes | None = None) ->
     _write_new(path, key.pem(passphrase), mode=0o600)
 
 
+def is_encrypted(path: Path) -> bool:
+    """Whether a private key asks for a passphrase; a file that cannot be read does not."""
+    try:
+        with path.open("rb") as file:
+            return b"-----BEGIN ENCRYPTED PRIVATE KEY-----" in file.read(_KEY_BYTES)
+    except OSError:
+        return False
+
+
 def load_key(path: Path, *, passphrase: bytes | None = None) -> PrivateKey:
     """Read a private key.
 

@@ -47,12 +47,20 @@ def load_policy(path: Path, *, now: datetime) -> Policy:
         ConfigurationError: a file cannot be read.
         MalformedError: it is no policy; the message names the place.
     """
+    return read_policy(policy_text(path), now=now, key_file=lambda name: load_public_key(path.parent / name))
+
+
+def policy_text(path: Path) -> bytes:
+    """Read a policy's file, and a byte more than a policy may have if there is one.
+
+    Raises:
+        ConfigurationError: it cannot be read.
+    """
     try:
         with path.open("rb") as file:
-            text = file.read(POLICY_BYTES + 1)
+            return file.read(POLICY_BYTES + 1)
     except OSError as why:
         raise ConfigurationError(f"{path}: {why.strerror}") from why
-    return read_policy(text, now=now, key_file=lambda name: load_public_key(path.parent / name))
 
 
 def read_policy(text: bytes, *, now: datetime, key_file: Callable[[str], bytes]) -> Policy:

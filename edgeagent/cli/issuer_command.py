@@ -1,0 +1,64 @@
+"""``edgeagent issuer command``: from words to a signed command."""
+
+import argparse
+from datetime import timedelta
+
+from edgeagent.cli.arguments import action_of, arguments_of, length_of_time
+from edgeagent.cli.issuer_asking import add_login, add_signing, client_of, clock, finished, signers_of
+from edgeagent.cli.words import Nouns
+from edgeagent.contracts.actions import ActionName
+from edgeagent.contracts.command import Precondition
+from edgeagent.errors import RejectedError
+from edgeagent.ids import device_id, hub_id
+from edgeagent.ids import epoch as checked_epoch
+from edgeagent.ids import operation as checked_operation
+
+
+def add_command(verbs: Nouns) -> None:
+    """Add the words that make commands."""
+    command = verbs.add_parser("command", help="commands").add_subparsers(required=True, metavar="VERB")
+    sign = command.add_parser("sign", help="sign a command; prints its envelope")
+    sign.add_argument("devices", metavar="DEVICE[,DEVICE...]")
+    sign.add_argument("action", metavar="ACTION", help=", ".join(ActionName))
+    sign.add_argument("arguments", metavar="NAME=VALUE", nargs="*")
+    add_signing(sign)
+    sign.add_argument("--hub", required=True, type=hub_id)
+    sign.add_argument("--epoch", type=checked_epoch, help="the hub's epoch; the queue is asked if absent")
+    sign.add_argument("--valid-for", type=length_of_time, default=timedelta(minutes=5), help="5m")
+    sign.add_argument("--operation", type=checked_operation, help="the intent; the command's id if absent")
+    sign.add_argument("--if-version", type=int, help="only if the device is at this version")
+    add_login(sign, required=False)
+    sign.set_defaults(handler=_sign_command)
+
+
+def _sign_command(arguments: argparse.Namespace) -> int:
+    from edgeagent.issuer.commands import Intent, Issuer
+
+    epoch = arguments.epoch
+    if epoch is None:
+        if arguments.queue is None or arguments.token_file is None:
+            raise RejectedError("name the hub's --epoch, or a --queue with a --token-file to ask")
+        epoch = finished(_epoch_of(arguments))
+    action = action_of(arguments.action)
+    version = arguments.if_version
+    intent = Intent(
+        hub=arguments.hub,
+        epoch=epoch,
+        devices=[device_id(each) for each in arguments.devices.split(",")],
+        action=action,
+        arguments=arguments_of(action, arguments.arguments),
+        valid_for=arguments.valid_for,
+        operation=arguments.operation,
+        precondition=None if version is None else Precondition(version=version),
+    )
+    signed = Issuer(signers_of(arguments), clock()).sign(intent)
+    print(signed.envelope.decode())
+    return 0
+
+
+async def _epoch_of(arguments: argparse.Namespace) -> str:
+    async with client_of(arguments) as client:
+        hub = await client.hub(arguments.hub)
+    if hub.epoch is None:
+        raise RejectedError(f"the queue has never heard of {arguments.hub}")
+    return hub.epoch

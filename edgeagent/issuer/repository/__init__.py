@@ -1,0 +1,1 @@
+"""The policy's repository: The Update Framework's metadata around one file."""

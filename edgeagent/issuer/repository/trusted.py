@@ -1,0 +1,168 @@
+"""The repository as it verifies: from the first root on, every signature, version, length and digest.
+
+What is written next rests on what stands here, so nothing is built on a file that was not verified. The
+order is that of a client (TUF specification 1.0, section 5); expiry is no fault here, since whoever renews
+what has expired has to read it first: ``lifetimes`` tells of it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Final, TypeVar
+
+from tuf.api.exceptions import RepositoryError
+from tuf.api.metadata import Metadata, Root, Snapshot, TargetFile, Targets, Timestamp
+from tuf.api.serialization import DeserializationError
+
+from edgeagent.contracts.door import decode
+from edgeagent.contracts.policy import POLICY_BYTES, Policy
+from edgeagent.errors import MalformedError, RejectedError
+from edgeagent.issuer.repository.files import (
+    POLICY_TARGET,
+    TIMESTAMP,
+    MissingFileError,
+    RepositoryFiles,
+)
+
+S = TypeVar("S", Root, Timestamp, Snapshot, Targets)
+
+_MOST_ROOTS: Final = 10_000
+
+
+class DamagedRepositoryError(RejectedError):
+    """The repository does not verify; the message names the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trusted:
+    """What the repository says, verified.
+
+    Attributes:
+        root: the newest; who may sign what.
+        timestamp: which snapshot is in force.
+        snapshot: which targets are.
+        targets: which policy is.
+        policy: that policy.
+    """
+
+    root: Metadata[Root]
+    timestamp: Metadata[Timestamp]
+    snapshot: Metadata[Snapshot]
+    targets: Metadata[Targets]
+    policy: Policy
+
+    @property
+    def expiries(self) -> dict[str, datetime]:
+        """Until when each part may be used, by its name."""
+        return {
+            "root": self.root.signed.expires,
+            "targets": self.targets.signed.expires,
+            "snapshot": self.snapshot.signed.expires,
+            "timestamp": self.timestamp.signed.expires,
+            "policy": self.policy.expires_at,
+        }
+
+
+def read_trusted(files: RepositoryFiles) -> Trusted:
+    """Read and verify a repository.
+
+    Raises:
+        DamagedRepositoryError: something is missing or does not verify.
+        ConfigurationError: a file cannot be read.
+    """
+    root = read_root(files)
+    timestamp = _signed_by(root, "timestamp", files, TIMESTAMP, Timestamp)
+    of_snapshot = timestamp.signed.snapshot_meta
+    name = f"{of_snapshot.version}.snapshot.json"
+    snapshot = _signed_by(root, "snapshot", files, name, Snapshot)
+    _check(name, of_snapshot.verify_length_and_hashes, files.metadata(name))
+    _check_version(name, snapshot, of_snapshot.version)
+    of_targets = snapshot.signed.meta.get("targets.json")
+    if of_targets is None:
+        raise DamagedRepositoryError(f"{name}: it names no targets")
+    name = f"{of_targets.version}.targets.json"
+    targets = _signed_by(root, "targets", files, name, Targets)
+    _check(name, of_targets.verify_length_and_hashes, files.metadata(name))
+    _check_version(name, targets, of_targets.version)
+    policy = _policy(files, targets.signed.targets.get(POLICY_TARGET), name)
+    return Trusted(root=root, timestamp=timestamp, snapshot=snapshot, targets=targets, policy=policy)
+
+
+def read_root(files: RepositoryFiles) -> Metadata[Root]:
+    """Follow the roots from the first to the newest, each signed by its predecessor's keys and its own.
+
+    Raises:
+        DamagedRepositoryError: there is none, or one does not verify.
+    """
+    root: Metadata[Root] | None = None
+    for version in range(1, _MOST_ROOTS):
+        name = f"{version}.root.json"
+        if not files.has_metadata(name):
+            break
+        following = _parsed(files, name, Root)
+        for signing in (root or following, following):
+            _verify(signing, "root", following, name)
+        _check_version(name, following, version)
+        root = following
+    if root is None:
+        raise DamagedRepositoryError(f"{files.folder}: there is no repository in it")
+    return root
+
+
+def target_file_name(policy: bytes) -> str:
+    """Under which name a policy lies among the targets."""
+    return f"{sha256(policy).hexdigest()}.{POLICY_TARGET}"
+
+
+def _signed_by(
+    root: Metadata[Root], role: str, files: RepositoryFiles, name: str, kind: type[S]
+) -> Metadata[S]:
+    metadata = _parsed(files, name, kind)
+    _verify(root, role, metadata, name)
+    return metadata
+
+
+def _parsed(files: RepositoryFiles, name: str, kind: type[S]) -> Metadata[S]:
+    try:
+        metadata: Metadata[S] = Metadata.from_bytes(files.metadata(name))
+    except MissingFileError as why:
+        raise DamagedRepositoryError(f"{name} is missing") from why
+    except DeserializationError as why:
+        raise DamagedRepositoryError(f"{name}: no metadata") from why
+    if not isinstance(metadata.signed, kind):
+        raise DamagedRepositoryError(f"{name}: metadata of another kind")
+    return metadata
+
+
+def _verify(root: Metadata[Root], role: str, metadata: Metadata[S], name: str) -> None:
+    try:
+        root.signed.verify_delegate(role, metadata.signed_bytes, metadata.signatures)
+    except (RepositoryError, ValueError) as why:
+        raise DamagedRepositoryError(f"{name}: not signed by enough keys of {role}") from why
+
+
+def _check_version(name: str, metadata: Metadata[S], wanted: int) -> None:
+    if metadata.signed.version != wanted:
+        raise DamagedRepositoryError(f"{name}: it says of itself to be version {metadata.signed.version}")
+
+
+def _check(name: str, verify: Callable[[bytes], None], content: bytes) -> None:
+    try:
+        verify(content)
+    except RepositoryError as why:
+        raise DamagedRepositoryError(f"{name}: not the bytes that are signed for") from why
+
+
+def _policy(files: RepositoryFiles, target: TargetFile | None, named_in: str) -> Policy:
+    if target is None or "sha256" not in target.hashes:
+        raise DamagedRepositoryError(f"{named_in}: it names no {POLICY_TARGET}")
+    name = f"{target.hashes['sha256']}.{POLICY_TARGET}"
+    try:
+        content = files.target(name)
+        _check(name, target.verify_length_and_hashes, content)
+        return decode(Policy, content, limit=POLICY_BYTES)
+    except MissingFileError as why:
+        raise DamagedRepositoryError(f"{name} is missing") from why
+    except MalformedError as why:
+        raise DamagedRepositoryError(f"{name}: {why}") from why
