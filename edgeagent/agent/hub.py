@@ -1,6 +1,7 @@
 """The hub's parts, built and introduced to each other."""
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,7 +35,9 @@ from edgeagent.flows.health import Health
 from edgeagent.flows.ingest import Ingest
 from edgeagent.flows.local import LocalCommands
 from edgeagent.flows.operator import HubOperator
+from edgeagent.flows.policy_end import PolicyEnd
 from edgeagent.flows.probes import Probes
+from edgeagent.flows.refreshing import Refreshing
 from edgeagent.flows.settling import Settling
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.timekeeping import Timekeeping, TimeSettings
@@ -69,10 +72,23 @@ async def build(
     queue = None if cloud is None else HttpsQueue(cloud, config.hub.id, clock)
     trust = Trust(store, clock, around, settings.trust_settings(config))
     await trust.load(settings.offered_policy(config, path))
+    refreshing = await _refreshing(config, path, store, trust, around)
     devices = Devices(store, bus, settings.profiles(config, path), around)
     await devices.load()
     hub = Hub(config=config, path=path, store=store, bus=bus, queue=queue, around=around)
-    return await hub.join(clock, trust, devices)
+    return await hub.join(clock, trust, devices, {} if refreshing is None else {"policy": refreshing.run})
+
+
+async def _refreshing(
+    config: Config, path: Path, store: Database, trust: Trust, around: Surroundings
+) -> Refreshing | None:
+    """Put a published policy in force, if that is what is configured, and build what keeps it fresh."""
+    source = settings.policy_source(config, path)
+    if source is None:
+        return None
+    refreshing = Refreshing(store, source, trust, around, settings.refresh_settings(config))
+    await refreshing.load()
+    return refreshing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +102,10 @@ class Hub:
     queue: HttpsQueue | None
     around: Surroundings
 
-    async def join(self, clock: ProvenClock, trust: Trust, devices: Devices) -> Agent:
-        """Build the flows and doors."""
+    async def join(
+        self, clock: ProvenClock, trust: Trust, devices: Devices, more: Mapping[str, Flow]
+    ) -> Agent:
+        """Build the flows and doors; more flows come with what was built before."""
         store, around, config = self.store, self.around, self.config
         uplink = None
         if self.queue is not None:
@@ -100,6 +118,8 @@ class Hub:
             "ingest": ingest.run,
             "time": Timekeeping(store, clock, self.queue, trust, around, TimeSettings()).run,
             "broker-watch": watch.run,
+            "policy-end": PolicyEnd(store, trust, around).run,
+            **more,
         }
         probes = Probes(self.bus, devices, around)
         confirmations.when_back(probes.ask_all)
