@@ -18,6 +18,7 @@ from edgeagent.adapters.mqtt.settings import Means
 from edgeagent.adapters.systemd import ServiceManager
 from edgeagent.adapters.web.server import WebServer
 from edgeagent.agent.beginning import begun
+from edgeagent.agent.policy import policy_flows
 from edgeagent.agent.running import Agent, Flow
 from edgeagent.clock import BUILT_AT, ProvenClock, SystemTime
 from edgeagent.config import Config
@@ -35,9 +36,7 @@ from edgeagent.flows.health import Health
 from edgeagent.flows.ingest import Ingest
 from edgeagent.flows.local import LocalCommands
 from edgeagent.flows.operator import HubOperator
-from edgeagent.flows.policy_end import PolicyEnd
 from edgeagent.flows.probes import Probes
-from edgeagent.flows.refreshing import Refreshing
 from edgeagent.flows.settling import Settling
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.timekeeping import Timekeeping, TimeSettings
@@ -71,24 +70,11 @@ async def build(
     cloud = settings.cloud_settings(config, path)
     queue = None if cloud is None else HttpsQueue(cloud, config.hub.id, clock)
     trust = Trust(store, clock, around, settings.trust_settings(config))
-    await trust.load(settings.offered_policy(config, path))
-    refreshing = await _refreshing(config, path, store, trust, around)
+    policy = await policy_flows(config, path, store, trust, around)
     devices = Devices(store, bus, settings.profiles(config, path), around)
     await devices.load()
-    hub = Hub(config=config, path=path, store=store, bus=bus, queue=queue, around=around)
-    return await hub.join(clock, trust, devices, {} if refreshing is None else {"policy": refreshing.run})
-
-
-async def _refreshing(
-    config: Config, path: Path, store: Database, trust: Trust, around: Surroundings
-) -> Refreshing | None:
-    """Put a published policy in force, if that is what is configured, and build what keeps it fresh."""
-    source = settings.policy_source(config, path)
-    if source is None:
-        return None
-    refreshing = Refreshing(store, source, trust, around, settings.refresh_settings(config))
-    await refreshing.load()
-    return refreshing
+    hub = Hub(config=config, path=path, store=store, bus=bus, queue=queue, around=around, policy=policy)
+    return await hub.join(clock, trust, devices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +87,10 @@ class Hub:
     bus: MqttBus
     queue: HttpsQueue | None
     around: Surroundings
+    policy: Mapping[str, Flow]
 
-    async def join(
-        self, clock: ProvenClock, trust: Trust, devices: Devices, more: Mapping[str, Flow]
-    ) -> Agent:
-        """Build the flows and doors; more flows come with what was built before."""
+    async def join(self, clock: ProvenClock, trust: Trust, devices: Devices) -> Agent:
+        """Build the flows and doors."""
         store, around, config = self.store, self.around, self.config
         uplink = None
         if self.queue is not None:
@@ -113,13 +98,11 @@ class Hub:
         confirmations = Confirmations(clock)
         ingest = Ingest(store, self.bus, devices, confirmations, around, settings.ingest_settings(config))
         watch = BrokerWatch(store, self.bus, devices, around)
-        flows = {
+        flows = dict(self.policy) | {
             "broker": self.bus.run,
             "ingest": ingest.run,
             "time": Timekeeping(store, clock, self.queue, trust, around, TimeSettings()).run,
             "broker-watch": watch.run,
-            "policy-end": PolicyEnd(store, trust, around).run,
-            **more,
         }
         probes = Probes(self.bus, devices, around)
         confirmations.when_back(probes.ask_all)

@@ -252,7 +252,8 @@ def lets_the_root_end(repository: Repository, reading: Reading) -> None:
     reading.now = NOON + 2 * DAY
 
 
-ATTACKS = {
+Attack = Callable[[Repository, Reading], None]
+ATTACKS: dict[Attack, str] = {
     freezes: "timestamp.json is expired",
     rolls_the_timestamp_back: "New timestamp version 1 must be >= 2",
     rolls_the_snapshot_back: "New snapshot version must be >= 2",
@@ -284,7 +285,7 @@ ATTACKS = {
 def test_an_attack_is_refused_in_printable_words(
     repository: Repository,
     reading: Reading,
-    attack: Callable[[Repository, Reading], None],
+    attack: Attack,
     is_first: bool,  # noqa: FBT001 - a column of the table
 ) -> None:
     if not is_first:

@@ -64,8 +64,8 @@ class Repository:
         self.targets = Targets(expires=self.end("targets"))
         self.snapshot = Snapshot(expires=self.end("snapshot"))
         self.timestamp = Timestamp(expires=self.end("timestamp"))
-        for role in (self.targets, self.snapshot, self.timestamp):
-            role.version = 0  # the first that is signed is 1
+        # The first of each that is signed is 1.
+        self.targets.version = self.snapshot.version = self.timestamp.version = 0
         self.writes_root(self.signers["root"])
 
     def end(self, role: str) -> datetime:
