@@ -12,11 +12,13 @@ import tomllib
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Final, Literal, get_args
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from edgeagent.adapters.cloud.settings import is_loopback
 from edgeagent.contracts.door import Contract
 from edgeagent.contracts.scalars import Duration, HubIdField, PublicKeyHex, duration_text
 from edgeagent.errors import ConfigurationError
@@ -36,10 +38,29 @@ def _web_address(url: str) -> str:
     return url.rstrip("/")
 
 
+def _place(text: str) -> str:
+    """An address that cannot be listened to on the way, or an absolute path."""
+    if text.startswith("/") and "\x00" not in text:
+        return text
+    try:
+        url = urlsplit(text)
+        is_ours = url.scheme == "https" or (url.scheme == "http" and is_loopback(url.hostname or ""))
+        _ = url.port  # raises when it is none
+    except ValueError:
+        is_ours, url = False, urlsplit("")
+    if not is_ours or re.fullmatch(r"https?://[A-Za-z0-9.\-\[\]:]+(/[A-Za-z0-9._~/-]*)?", text) is None:
+        raise ValueError(
+            "neither an address like https://example.org/policy (http only to this machine) "
+            "nor a path like /media/policy"
+        )
+    return text.rstrip("/")
+
+
 FilePath = Annotated[Path, BeforeValidator(_as_path)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Listen = Annotated[str, Field(pattern=r"^(127\.\d+\.\d+\.\d+|\[::1\]):\d{1,5}$")]
 Url = Annotated[str, AfterValidator(_web_address)]
+Place = Annotated[str, AfterValidator(_place)]
 
 
 class HubSection(Contract):
@@ -94,10 +115,40 @@ class CloudSection(Contract):
 
 
 class PolicySection(Contract):
-    """The policy. Without this section the hub takes readings and no commands."""
+    """The policy: a signed file, or a repository. Without one the hub takes readings and no commands."""
 
-    file: FilePath = Field(description="The signed policy.")
-    signer: PublicKeyHex = Field(description="The public key that signs it: 64 hexadecimal digits.")
+    file: FilePath | None = Field(default=None, description="The signed policy; goes with `signer`.")
+    signer: PublicKeyHex | None = Field(
+        default=None, description="The public key that signs it: 64 hexadecimal digits."
+    )
+    source: Place | None = Field(
+        default=None,
+        description="Where it is published: an `https` address or the path of a folder; goes with `root`.",
+    )
+    root: FilePath | None = Field(default=None, description="The first root of what is published there.")
+    refresh: Duration = Field(default=timedelta(hours=1), description="How often that is looked for.")
+    ca_file: FilePath | None = Field(
+        default=None, description="Certificates to trust there; the system's if absent."
+    )
+
+    @model_validator(mode="after")
+    def _is_one_of_two(self) -> "PolicySection":
+        signed = {"file": self.file, "signer": self.signer}
+        published = {"source": self.source, "root": self.root}
+        wrong = [
+            f"{' and '.join(pair)} go together"
+            for pair in (signed, published)
+            if any(pair.values()) and not all(pair.values())
+        ]
+        if any(signed.values()) and any(published.values()):
+            wrong.append("a signed file (file, signer) or a repository (source, root), not both")
+        if not any(signed.values()) and not any(published.values()):
+            wrong.append("file and signer, or source and root, are missing")
+        if not timedelta(seconds=1) <= self.refresh <= timedelta(days=7):
+            wrong.append("refresh is from 1s to 7d")
+        if wrong:
+            raise ValueError("; ".join(wrong))
+        return self
 
 
 class IngestSection(Contract):

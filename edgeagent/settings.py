@@ -5,8 +5,9 @@ is told with its name before anything starts.
 """
 
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import SecretBytes
 
@@ -20,13 +21,19 @@ from edgeagent.core.profile.load import load as load_profile
 from edgeagent.core.retry import BackoffRule
 from edgeagent.errors import ConfigurationError, MalformedError
 from edgeagent.flows.ingest import IngestSettings
+from edgeagent.flows.refreshing import RefreshSettings
 from edgeagent.flows.trust import TrustSettings
 from edgeagent.flows.uplink import UplinkSettings
 from edgeagent.profiles.shipped import shipped_profiles
 
+if TYPE_CHECKING:
+    from edgeagent.adapters.metadata.source import TufSource
+
 _MOST_PROFILES: Final = 256
 _LARGEST_PUBLISH: Final = 256 * 1024
 _MQTT_PORT: Final = 1883
+_ROOT_BYTES: Final = 128 * 1024
+_FIRST_RETRY: Final = timedelta(seconds=10)
 
 
 def mqtt_settings(config: Config, path: Path) -> MqttSettings:
@@ -106,7 +113,60 @@ def uplink_settings(config: Config) -> UplinkSettings:
 
 def trust_settings(config: Config) -> TrustSettings:
     """Whose policy is trusted."""
-    return TrustSettings(signer=None if config.policy is None else bytes.fromhex(config.policy.signer))
+    if config.policy is None:
+        return TrustSettings()
+    signer = config.policy.signer
+    return TrustSettings(
+        signer=None if signer is None else bytes.fromhex(signer),
+        is_published=config.policy.source is not None,
+    )
+
+
+def refresh_settings(config: Config) -> RefreshSettings:
+    """How often a published policy is looked for."""
+    every = RefreshSettings().every if config.policy is None else config.policy.refresh
+    longest = min(every, RefreshSettings().backoff.longest)
+    return RefreshSettings(every=every, backoff=BackoffRule(first=min(every, _FIRST_RETRY), longest=longest))
+
+
+def policy_source(config: Config, path: Path) -> "TufSource | None":
+    """Where the policy is published; None where it is not.
+
+    A root that cannot be read is no reason not to start: what is stored goes on.
+    """
+    if config.policy is None or config.policy.source is None or config.policy.root is None:
+        return None
+    # With tuf and its parts, 3 MiB; the other way to a policy has no need of them.
+    from edgeagent.adapters.metadata.source import SourceSettings, TufSource
+
+    return TufSource(
+        SourceSettings(
+            place=config.policy.source,
+            root=_bytes_of(secret_path(path, config.policy.root), _ROOT_BYTES),
+            work=config.hub.state_dir / "policy-fetch",
+            ca_file=_near(path, config.policy.ca_file),
+        )
+    )
+
+
+def pinned_root(config: Config, path: Path) -> None:
+    """Look whether the first root of a published policy can be used.
+
+    Raises:
+        ConfigurationError: it cannot be read, or is no root.
+    """
+    if config.policy is None or config.policy.root is None:
+        return
+    from edgeagent.adapters.metadata.verifying import check_root
+
+    file = secret_path(path, config.policy.root)
+    root = _bytes_of(file, _ROOT_BYTES)
+    if root is None:
+        raise ConfigurationError(f"cannot read {file}, the first root of the policy")
+    try:
+        check_root(root, limit=_ROOT_BYTES)
+    except MalformedError as why:
+        raise ConfigurationError(f"{file}: {why}") from why
 
 
 def offered_policy(config: Config, path: Path) -> bytes | None:
@@ -114,11 +174,16 @@ def offered_policy(config: Config, path: Path) -> bytes | None:
 
     A file that cannot be read is no reason not to start: the stored policy stays in force.
     """
-    if config.policy is None:
+    if config.policy is None or config.policy.file is None:
         return None
+    return _bytes_of(secret_path(path, config.policy.file), POLICY_BYTES)
+
+
+def _bytes_of(path: Path, limit: int) -> bytes | None:
+    """A file's content, or of a longer one just too much; None where it cannot be read."""
     try:
-        with secret_path(path, config.policy.file).open("rb") as file:
-            return file.read(POLICY_BYTES + 1)
+        with path.open("rb") as file:
+            return file.read(limit + 1)
     except OSError:
         return None
 

@@ -1,6 +1,7 @@
 """The hub's parts, built and introduced to each other."""
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from edgeagent.adapters.mqtt.settings import Means
 from edgeagent.adapters.systemd import ServiceManager
 from edgeagent.adapters.web.server import WebServer
 from edgeagent.agent.beginning import begun
+from edgeagent.agent.policy import policy_flows
 from edgeagent.agent.running import Agent, Flow
 from edgeagent.clock import BUILT_AT, ProvenClock, SystemTime
 from edgeagent.config import Config
@@ -71,10 +73,10 @@ async def build(
     cloud = settings.cloud_settings(config, path)
     queue = None if cloud is None else HttpsQueue(cloud, config.hub.id, clock)
     trust = Trust(store, clock, around, settings.trust_settings(config))
-    await trust.load(settings.offered_policy(config, path))
+    policy = await policy_flows(config, path, store, trust, around)
     devices = Devices(store, bus, settings.profiles(config, path), around)
     await devices.load()
-    hub = Hub(config=config, path=path, store=store, bus=bus, queue=queue, around=around)
+    hub = Hub(config=config, path=path, store=store, bus=bus, queue=queue, around=around, policy=policy)
     return await hub.join(clock, trust, devices)
 
 
@@ -88,6 +90,7 @@ class Hub:
     bus: MqttBus
     queue: HttpsQueue | None
     around: Surroundings
+    policy: Mapping[str, Flow]
 
     async def join(self, clock: ProvenClock, trust: Trust, devices: Devices) -> Agent:
         """Build the flows and doors."""
@@ -98,7 +101,7 @@ class Hub:
         confirmations = Confirmations(clock)
         ingest = Ingest(store, self.bus, devices, confirmations, around, settings.ingest_settings(config))
         watch = BrokerWatch(store, self.bus, devices, around)
-        flows = {
+        flows = dict(self.policy) | {
             "broker": self.bus.run,
             "ingest": ingest.run,
             "time": Timekeeping(store, clock, self.queue, trust, around, TimeSettings()).run,

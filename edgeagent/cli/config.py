@@ -45,7 +45,7 @@ def _problems(config: Config, path: Path) -> list[str]:
     from edgeagent import settings
 
     problems = []
-    for read in (settings.mqtt_settings, settings.cloud_settings, settings.profiles):
+    for read in (settings.mqtt_settings, settings.cloud_settings, settings.profiles, settings.pinned_root):
         try:
             read(config, path)
         except ConfigurationError as why:

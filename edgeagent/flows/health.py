@@ -15,6 +15,7 @@ from edgeagent.errors import StorageError
 from edgeagent.flows.brokerwatch import BrokerWatch
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.ingest import Ingest
+from edgeagent.flows.policy_health import policy_check
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
 from edgeagent.flows.uplink import Uplink
@@ -63,7 +64,7 @@ class Health:
             *await self._store_checks(),
             self._cloud(),
             self._clock(),
-            self._policy(),
+            policy_check(self.trust, self.around.clock.wall()),
             self._disk(),
             self._broker_limits(),
             self._broker_drops(),
@@ -201,33 +202,6 @@ class Health:
             level=Level.OK,
             summary=f"known from {wall.source} within {wall.error.total_seconds():.3f} s",
         )
-
-    def _policy(self) -> Check:
-        policy = self.trust.policy
-        problem = self.trust.policy_problem
-        if policy is None:
-            configured = problem != "no policy is configured"
-            return Check(
-                name="policy",
-                level=Level.CRITICAL if configured else Level.OK,
-                summary=f"{problem}: readings go up, commands are refused",
-                advice="sign a policy with edgeagent issuer policy sign" if configured else "",
-            )
-        if self.around.clock.wall().earliest >= policy.expires_at:
-            return Check(
-                name="policy",
-                level=Level.CRITICAL,
-                summary=f"version {policy.version} expired at {policy.expires_at:%Y-%m-%d %H:%M} UTC",
-                advice="sign a newer one with edgeagent issuer policy sign",
-            )
-        if problem:
-            return Check(
-                name="policy",
-                level=Level.WARNING,
-                summary=f"version {policy.version} is in force; the file was refused: {problem}",
-                advice="sign the file anew, with a higher version",
-            )
-        return Check(name="policy", level=Level.OK, summary=f"version {policy.version} is in force")
 
     def _disk(self) -> Check:
         try:

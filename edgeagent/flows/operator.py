@@ -156,7 +156,7 @@ class HubOperator:
         policy, problem = self.look.trust.policy, self.look.trust.policy_problem
         if policy is None:
             return PolicyReport(problem=problem)
-        return PolicyReport(version=policy.version, expires_at=policy.expires_at, problem=problem)
+        return PolicyReport(version=policy.version, expires_at=self.look.trust.until, problem=problem)
 
     def _set_gauges(self, report: StatusReport) -> None:
         metrics = self.look.around.metrics

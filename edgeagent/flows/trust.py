@@ -1,8 +1,9 @@
 """What the hub believes: its policy.
 
-The policy is a signed document under one trusted key. It is verified, then stored with its version in
-one commit; an older version than the stored one is refused, and the stored one stays in force. Without
-a policy the hub takes readings and no commands.
+The policy is a signed document under one trusted key, or it is published with metadata of its own
+(``flows/refreshing``). It is verified, then stored with its version in one commit; an older version than
+the stored one is refused, and the stored one stays in force. Without a policy the hub takes readings and
+no commands.
 
 Whoever judges by the policy or the time is told when either has become surer (``flows/timekeeping``).
 """
@@ -10,15 +11,17 @@ Whoever judges by the policy or the time is told when either has become surer (`
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from edgeagent.clock import ProvenClock, Wall
 from edgeagent.contracts.door import decode
 from edgeagent.contracts.policy import POLICY_BYTES, POLICY_TYPE, Policy, RoleKind, id_of_key
+from edgeagent.contracts.reasons import Reason
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.envelope import Keyring, Verified, verify
 from edgeagent.errors import LostRaceError, RejectedError
 from edgeagent.flows.surroundings import Surroundings
-from edgeagent.ids import HubId, KeyId
+from edgeagent.ids import KeyId
 from edgeagent.store import audit
 from edgeagent.store import policy as policies
 from edgeagent.store.audit import Act
@@ -32,14 +35,36 @@ class TrustSettings:
     """Whose policy is trusted.
 
     Attributes:
-        signer: the public key under which a policy is trusted, 32 raw bytes; None for no policy.
+        signer: the public key under which a policy is trusted, 32 raw bytes; None for no such policy.
+        is_published: whether the policy comes with metadata of its own instead.
     """
 
     signer: bytes | None = None
+    is_published: bool = False
+
+
+class WrongPolicyError(RejectedError):
+    """The policy is what it should be, and not for now or here.
+
+    Attributes:
+        reason: as a code; None where the words have to do.
+    """
+
+    def __init__(self, why: str, reason: Reason | None = None) -> None:
+        super().__init__(why)
+        self.reason = reason
 
 
 class Trust:
-    """Holds the policy in force."""
+    """Holds the policy in force.
+
+    Attributes:
+        policy: in force; None for none.
+        policy_problem: why there is none, or why another than that in force was refused; empty for no
+            problem.
+        source_problem: why the policy cannot be renewed now; empty for no problem.
+        life: from when to when the policy in force may be used; None without one.
+    """
 
     def __init__(
         self,
@@ -54,7 +79,15 @@ class Trust:
         self._settings = settings
         self._proven: list[Callable[[], None]] = []
         self.policy: Policy | None = None
-        self.policy_problem = "" if settings.signer else "no policy is configured"
+        self.life: tuple[datetime, datetime] | None = None
+        is_wanted = settings.signer is not None or settings.is_published
+        self.policy_problem = "" if is_wanted else "no policy is configured"
+        self.source_problem = ""
+
+    @property
+    def until(self) -> datetime | None:
+        """Until when the policy in force may be used, but for the grace that it gives."""
+        return None if self.life is None else self.life[1]
 
     def when_proven(self, tell: Callable[[], None]) -> None:
         """Have ``tell`` called whenever the time or the policy has become surer."""
@@ -80,6 +113,8 @@ class Trust:
         Args:
             offered: the envelope in the configured file; None when there is none.
         """
+        if self._settings.is_published:
+            return
         stored = await self._store.read(policies.load)
         if stored is not None:
             self._try(stored)
@@ -104,7 +139,7 @@ class Trust:
             self.policy_problem = str(why)
             log.warning("policy refused", extra={"why": str(why)})
             return False
-        self._put_in_force(policy)
+        self.put_in_force(policy, (policy.issued_at, policy.expires_at))
         log.info("policy accepted", extra={"version": policy.version})
         return True
 
@@ -143,12 +178,40 @@ class Trust:
         except RejectedError as why:
             self.policy_problem = f"the stored policy: {why}"
         else:
-            self._put_in_force(policy)
+            self.put_in_force(policy, (policy.issued_at, policy.expires_at))
 
-    def _put_in_force(self, policy: Policy) -> None:
-        self.policy = policy
+    def put_in_force(self, policy: Policy, life: tuple[datetime, datetime]) -> None:
+        """Judge by a policy from now on; it is stored already.
+
+        Args:
+            policy: the policy.
+            life: from when to when it may be used.
+        """
+        self.policy, self.life = policy, life
         self.policy_problem = ""
         self.tell()
+
+    def check(self, policy: Policy, *, is_anew: bool = False) -> None:
+        """Look whether a policy that verifies may take the place of the one in force.
+
+        Args:
+            policy: the policy.
+            is_anew: whether its versions count anew.
+
+        Raises:
+            WrongPolicyError: for other hubs, older, or another of the same version.
+        """
+        hub = self._around.origin.hub
+        if policy.hubs != "*" and hub not in policy.hubs:
+            raise WrongPolicyError("a policy for other hubs", Reason.WRONG_HUB)
+        if self.policy is None or is_anew:
+            return
+        if policy.version < self.policy.version:
+            raise WrongPolicyError(
+                f"version {policy.version} is older than {self.policy.version}, which is in force"
+            )
+        if policy.version == self.policy.version and policy != self.policy:
+            raise WrongPolicyError(f"another policy of version {policy.version} is in force")
 
     def _verified_policy(self, envelope: bytes) -> tuple[Policy, Verified]:
         signer = self._settings.signer
@@ -157,19 +220,8 @@ class Trust:
         keyring: dict[KeyId, bytes] = {id_of_key(signer): signer}
         verified = verify(envelope, keyring, POLICY_TYPE, limit=POLICY_BYTES)
         policy = decode(Policy, verified.payload, limit=POLICY_BYTES)
-        _check_for_hub(policy, self._around.origin.hub)
-        if self.policy is not None and policy.version < self.policy.version:
-            raise RejectedError(
-                f"version {policy.version} is older than {self.policy.version}, which is in force"
-            )
-        if self.policy is not None and policy.version == self.policy.version and policy != self.policy:
-            raise RejectedError(f"another policy of version {policy.version} is in force")
+        self.check(policy)
         return policy, verified
-
-
-def _check_for_hub(policy: Policy, hub: HubId) -> None:
-    if policy.hubs != "*" and hub not in policy.hubs:
-        raise RejectedError("a policy for other hubs")
 
 
 def _keys_of(policy: Policy, kind: RoleKind) -> Keyring:

@@ -81,6 +81,7 @@ class Worlds:
             hub=self.around.origin.hub,
             epoch=self.around.origin.epoch,
             policy=self.trust.policy,
+            policy_until=self.trust.until,
             operator_key=self.operator_key,
             wall=clock.wall(),
             boot=(clock.boot_id, clock.boot()),

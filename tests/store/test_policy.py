@@ -46,7 +46,10 @@ def test_the_version_does_not_fall_after_a_reopening(tmp_path: Path) -> None:
     assert use(path, HUB_MIGRATIONS, policy.load) == b"five"
 
 
-@pytest.mark.parametrize("sql", ["INSERT INTO policy VALUES (2, 9, x'00')", "UPDATE policy SET version = 0"])
+@pytest.mark.parametrize(
+    "sql",
+    ["INSERT INTO policy (one, version, envelope) VALUES (2, 9, x'00')", "UPDATE policy SET version = 0"],
+)
 async def test_the_database_holds_one_row_with_a_version(store: Database, sql: str) -> None:
     await store.write(lambda tx: policy.save(tx, 5, b"five"))
 

@@ -83,11 +83,19 @@ def _span(command: Command, world: World) -> Validity:
 
 
 def _too_long(command: Command, world: World, rule: ActionRule) -> Refuse | None:
-    if world.policy is not None and world.wall.earliest >= world.policy.expires_at:
+    if world.policy is not None and _is_over(world.policy, world, rule):
         return Refuse(Reason.POLICY_EXPIRED)
     if command.expires_at - command.issued_at > rule.longest_validity:
         return Refuse(Reason.VALID_TOO_LONG, f"the policy allows {rule.longest_validity}")
     return None
+
+
+def _is_over(policy: Policy, world: World, rule: ActionRule) -> bool:
+    """Whether the policy's time is certainly over, and the grace that it gives to the action's tier."""
+    until = policy.expires_at
+    if world.policy_until is not None:
+        until = min(until, world.policy_until)
+    return world.wall.earliest >= until and world.wall.earliest - until >= policy.tier_rule(rule.tier).grace
 
 
 def _unsure(span: Validity, policy: Policy, rule: ActionRule) -> Reason | None:

@@ -1,7 +1,7 @@
 """Everything that a judgement depends on, at one instant."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from edgeagent.clock import BootId, Wall
@@ -59,6 +59,7 @@ class World:
         hub: this hub.
         epoch: the life of its database.
         policy: in force; None for none.
+        policy_until: when what stands behind the policy ends, if that is not the policy's own end alone.
         operator_key: the hub's own public key; None when it has none.
         wall: what is known of the time.
         boot: boot time, with the boot that it counts in.
@@ -77,6 +78,7 @@ class World:
     operator_key: bytes | None
     wall: Wall
     boot: tuple[BootId, timedelta]
+    policy_until: datetime | None = None
     local: BootDeadline | None = None
     device: DeviceFacts | None = None
     shadow: Shadow | None = None

@@ -88,9 +88,29 @@ CREATE TABLE audit (
     hash    BLOB NOT NULL CHECK (length(hash) = 32)
 ) STRICT;
 
--- The policy in force, as it was signed. One row.
+-- The policy in force, as it was signed. One row. Either the envelope of its one signer, or the target of
+-- metadata (The Update Framework) that are kept with it: below their versions nothing is taken any more.
 CREATE TABLE policy (
-    one      INTEGER PRIMARY KEY CHECK (one = 1),
-    version  INTEGER NOT NULL CHECK (version >= 1),
-    envelope BLOB NOT NULL
+    one               INTEGER PRIMARY KEY CHECK (one = 1),
+    version           INTEGER NOT NULL CHECK (version >= 1),
+    envelope          BLOB,
+    target            BLOB,
+    pin               TEXT,                       -- the sha256 of the root that it all goes back to
+    root              BLOB,
+    timestamp         BLOB,
+    snapshot          BLOB,
+    targets           BLOB,
+    root_version      INTEGER,
+    timestamp_version INTEGER,
+    snapshot_version  INTEGER,
+    targets_version   INTEGER,
+    taken_at          INTEGER,                    -- microseconds since 1970, the best guess
+    until             INTEGER,                    -- the first end of the metadata
+    is_over           INTEGER NOT NULL DEFAULT 0 CHECK (is_over IN (0, 1)),  -- that its time is, is on record
+    CHECK ((envelope IS NULL) <> (target IS NULL)),
+    CHECK ((target IS NULL) = (pin IS NULL) AND (target IS NULL) = (root IS NULL)
+       AND (target IS NULL) = (timestamp IS NULL) AND (target IS NULL) = (snapshot IS NULL)
+       AND (target IS NULL) = (targets IS NULL) AND (target IS NULL) = (until IS NULL) AND (target IS NULL) = (taken_at IS NULL)
+       AND (target IS NULL) = (root_version IS NULL) AND (target IS NULL) = (timestamp_version IS NULL)
+       AND (target IS NULL) = (snapshot_version IS NULL) AND (target IS NULL) = (targets_version IS NULL))
 ) STRICT;

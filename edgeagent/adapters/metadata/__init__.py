@@ -1,0 +1,1 @@
+"""The policy's own metadata by The Update Framework: fetched raw, then verified over a folder."""

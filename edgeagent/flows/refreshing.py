@@ -1,0 +1,193 @@
+"""The policy that is published with metadata of its own: put in force at start, kept fresh from then on.
+
+    start      the stored one, without a file or a network (DESIGN decision 6)
+    refresh    fetched, verified from the held metadata on, checked, stored in one commit, put in force
+
+What does not verify, contradicts itself, goes back or is for other hubs changes nothing but one row of the
+trail; the one in force stays until its own time is over. Of a refused refresh a later root alone is kept
+(TUF 5.3.8), so that keys which it has replaced count no more in the next.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from hashlib import sha256
+
+from pydantic import JsonValue
+
+from edgeagent.contracts.door import decode
+from edgeagent.contracts.policy import POLICY_BYTES, Policy
+from edgeagent.contracts.reasons import Reason
+from edgeagent.contracts.scalars import timestamp_text
+from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.retry import Backoff, BackoffRule
+from edgeagent.errors import LostRaceError, MalformedError, RejectedError, TransientError
+from edgeagent.flows.surroundings import Surroundings
+from edgeagent.flows.trust import Trust, WrongPolicyError
+from edgeagent.ports.policy_source import Held, PolicySource, Published, UnprovenMetadataError
+from edgeagent.store import audit
+from edgeagent.store import policy as policies
+from edgeagent.store.audit import Act
+from edgeagent.store.database import Database, Transaction
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshSettings:
+    """How often the policy is looked for.
+
+    Attributes:
+        every: about so often; a tenth more or less, so that hubs do not come together.
+        backoff: after failures.
+    """
+
+    every: timedelta = timedelta(hours=1)
+    backoff: BackoffRule = field(
+        default_factory=lambda: BackoffRule(first=timedelta(seconds=10), longest=timedelta(minutes=15))
+    )
+
+
+class Refreshing:
+    """Keeps a published policy fresh.
+
+    Args:
+        store: where it is held.
+        source: who publishes it.
+        trust: puts it in force.
+        around: time and whose hub it is.
+        settings: how often.
+    """
+
+    def __init__(
+        self,
+        store: Database,
+        source: PolicySource,
+        trust: Trust,
+        around: Surroundings,
+        settings: RefreshSettings,
+    ) -> None:
+        self._store = store
+        self._source = source
+        self._trust = trust
+        self._around = around
+        self._settings = settings
+        self._backoff = Backoff(settings.backoff)
+        self._recorded = ""
+
+    async def load(self) -> None:
+        """Put the stored policy in force, if the pinned root stands behind it."""
+        taken = await self._store.read(policies.load_published)
+        trust = self._trust
+        if taken is None:
+            trust.policy_problem = "none has come from [policy] source yet"
+        elif not await asyncio.to_thread(self._source.vouches, taken.held):
+            trust.policy_problem = "the stored policy does not go back to the root in [policy] root"
+        else:
+            try:
+                policy = decode(Policy, taken.held.policy, limit=POLICY_BYTES)
+                trust.check(policy)
+            except RejectedError as why:
+                trust.policy_problem = f"the stored policy: {why}"
+            else:
+                trust.put_in_force(policy, (taken.at, min(policy.expires_at, taken.until)))
+
+    async def run(self) -> None:
+        """Refresh now and from time to time; ends only by cancellation."""
+        while True:
+            chance = self._around.chance()
+            try:
+                await self.refresh()
+            except TransientError as why:
+                self._trust.source_problem = str(why)
+                log.info("policy not refreshed", extra={"why": str(why)})
+                wait = self._backoff.failed(self._around.clock.boot(), chance=chance)
+            else:
+                self._trust.source_problem = ""
+                self._backoff.worked(self._around.clock.boot())
+                wait = self._settings.every * (0.9 + 0.2 * chance)
+            await asyncio.sleep(wait.total_seconds())
+
+    async def refresh(self) -> bool:
+        """Fetch, verify and take what is published now.
+
+        Returns:
+            Whether it is in force now; if not, ``trust.policy_problem`` says why.
+
+        Raises:
+            TransientError: it cannot be fetched or stored now.
+        """
+        taken = await self._store.read(policies.load_published)
+        held = None if taken is None else taken.held
+        try:
+            published = await self._source.published(held, self._around.clock.wall().earliest)
+        except UnprovenMetadataError as why:
+            await self._refuse(why, Reason.UNPROVEN_METADATA)
+            await self._keep_root(held, why.root)
+            return False
+        try:
+            policy = decode(Policy, published.held.policy, limit=POLICY_BYTES)
+            self._trust.check(policy, is_anew=published.is_anew)
+            if held == published.held:
+                self._trust.policy_problem = ""
+                return True
+            await self._take(policy, published)
+        except MalformedError as why:
+            await self._refuse(why, Reason.MALFORMED)
+        except WrongPolicyError as why:
+            await self._refuse(why, why.reason)
+        except LostRaceError as why:
+            await self._refuse(why, None)
+        else:
+            return True
+        return False
+
+    async def _take(self, policy: Policy, published: Published) -> None:
+        wall = self._around.clock.wall()
+        until = min(policy.expires_at, published.expires_at)
+        versions = published.versions
+        act = Act(
+            kind=AuditKind.POLICY_ACCEPTED,
+            subject="policy",
+            actor="targets",
+            detail={
+                "version": policy.version,
+                "sha256": sha256(published.held.policy).hexdigest(),
+                "root": versions.root,
+                "timestamp": versions.timestamp,
+                "snapshot": versions.snapshot,
+                "targets": versions.targets,
+                "until": timestamp_text(until),
+            },
+        )
+        stamp = self._around.stamp()
+
+        def take(tx: Transaction) -> None:
+            policies.save_published(tx, policy.version, published, wall.best, is_over=wall.earliest >= until)
+            audit.append(tx, [act], stamp)
+
+        await self._store.write(take)
+        self._recorded = ""
+        self._trust.put_in_force(policy, (wall.best, until))
+        log.info("policy accepted", extra={"version": policy.version, "until": timestamp_text(until)})
+
+    async def _refuse(self, why: Exception, reason: Reason | None) -> None:
+        """Say why; and put it on record, once for as long as it stays the same."""
+        words = str(why)
+        self._trust.policy_problem = words
+        if words == self._recorded:
+            return
+        detail: dict[str, JsonValue] = {"why": words}
+        if reason is not None:
+            detail["reason"] = reason
+        act = Act(kind=AuditKind.POLICY_REFUSED, subject="policy", actor="agent", detail=detail)
+        stamp = self._around.stamp()
+        await self._store.write(lambda tx: audit.append(tx, [act], stamp))
+        self._recorded = words
+        log.warning("policy refused", extra=dict(detail))
+
+    async def _keep_root(self, held: Held | None, root: tuple[int, bytes] | None) -> None:
+        if held is not None and root is not None:
+            await self._store.write(partial(policies.save_root, pin=held.pin, version=root[0], root=root[1]))
