@@ -33,6 +33,7 @@ from edgeagent.flows.devices import Devices
 from edgeagent.flows.dispatch import Dispatch
 from edgeagent.flows.downlink import Downlink, DownlinkSettings
 from edgeagent.flows.entering import Entering
+from edgeagent.flows.forgetting import Forgetting
 from edgeagent.flows.health import Health
 from edgeagent.flows.held import Held
 from edgeagent.flows.ingest import Ingest
@@ -155,6 +156,7 @@ class Hub:
         flows["upkeep"] = upkeep.run
         revalidation = Revalidation(self.store, self.bus, settling, confirmations, desk)
         flows |= {f"revalidate-{number}": revalidation.run for number in range(1, AT_ONCE + 1)}
+        flows["forgetting"] = Forgetting(self.store, trust, around).run
         for tier in Tier:
             dispatch = Dispatch(desk, tier, around.clock, around.chance, around.metrics)
             # The policy says how many of them may work at once; more than sixteen it cannot say.

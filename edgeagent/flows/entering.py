@@ -58,7 +58,7 @@ class Entering:
 
     def begin(self, tx: Transaction, new: NewCommand, run: int) -> None:
         """Give a queued command its operation, and end the earlier ones of its slot."""
-        if not operations.begin(tx, new.operation, new.command, run):
+        if not operations.begin(tx, new, run):
             raise BrokenInvariantError(f"the operation of {new.command} is another's")
         if new.slot is None:
             return

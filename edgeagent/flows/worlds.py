@@ -19,7 +19,7 @@ from edgeagent.flows.devices import Devices
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
 from edgeagent.ids import DeviceId, KeyId
-from edgeagent.store import inbox, operations
+from edgeagent.store import inbox, meta, operations
 from edgeagent.store.database import Snapshot
 
 
@@ -117,5 +117,6 @@ class Worlds:
             superseded_by=None
             if slot is None
             else inbox.later_in_slot(db, issuer, asked.device, slot, (command.sequence, largest)),
+            forgotten=meta.forgotten(db),
             operation=operations.find(db, operation_key(command, asked.device)),
         )

@@ -2,12 +2,13 @@
 
 Owns ``inbox``. A row is inserted in the commit that accepts a command and moves only along the table
 in ``core/lifecycle``; every move names the state that it expects and checks that it was so. Final rows
-stay: they are the memory that answers a replay (SPEC T4).
+stay: they are the memory that answers a replay (SPEC T4). They are forgotten when they are certainly too
+old, but for the last one, so that a run's number is never given again.
 """
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -17,7 +18,7 @@ from edgeagent.core.lifecycle import State, check_move
 from edgeagent.errors import BrokenInvariantError
 from edgeagent.ids import CommandId, DeviceId, Digest, KeyId
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
-from edgeagent.store.inbox_row import COLUMNS, Moved, NewCommand, Now, Row, read_row
+from edgeagent.store.inbox_row import COLUMNS, Moved, NewCommand, Now, Old, Over, Row, read_row
 
 _NEXT_RUN: Final = "SELECT coalesce(max(run), 0) + 1 FROM inbox"
 _INSERT: Final = """
@@ -107,6 +108,21 @@ SELECT min(due) FROM (
      WHERE i.lane = :lane AND i.state = 'running' AND l.boot = :boot AND l.incarnation = :incarnation
 )
 """
+_OVER: Final = """
+SELECT run, expires_at, local_boot FROM inbox
+ WHERE state NOT IN ('held', 'queued', 'waiting', 'running') AND expires_at <= :before
+   AND run < (SELECT max(run) FROM inbox) AND run NOT IN (SELECT run FROM locks WHERE run IS NOT NULL)
+ ORDER BY expires_at LIMIT :most
+"""
+# What was typed here in an earlier boot is over whatever the time is.
+_OVER_HERE: Final = """
+SELECT run, expires_at, local_boot FROM inbox
+ WHERE run <= (SELECT max(run) FROM inbox) - :kept AND local_boot <> :boot
+   AND state NOT IN ('held', 'queued', 'waiting', 'running')
+   AND run NOT IN (SELECT run FROM locks WHERE run IS NOT NULL)
+ ORDER BY run LIMIT :most
+"""
+_FORGET: Final = "DELETE FROM inbox WHERE run = ?"
 _RECENT: Final = f"SELECT {COLUMNS} FROM inbox ORDER BY run DESC LIMIT :most"  # noqa: S608 - constant text
 
 
@@ -297,6 +313,19 @@ def abandoned(db: Snapshot, now: Now) -> list[Row]:
 def recent(db: Snapshot, most: int) -> list[Row]:
     """The commands that came last, newest first."""
     return _all(db.rows(_RECENT, {"most": most}))
+
+
+def over(db: Snapshot, limit: Over) -> list[Old]:
+    """Final rows that are old enough to be forgotten, the earliest expiry first."""
+    found = db.rows(_OVER, {"before": limit.before, "most": limit.most})
+    if not found:
+        found = db.rows(_OVER_HERE, {"kept": limit.kept, "boot": limit.boot, "most": limit.most})
+    return [Old(int(row["run"]), int(row["expires_at"]), row["local_boot"] is not None) for row in found]
+
+
+def forget(tx: Transaction, old: Sequence[Old]) -> None:
+    """Delete rows, with their receipts. Whoever does it notes the latest expiry among them."""
+    tx.execute_many(_FORGET, [(each.run,) for each in old])
 
 
 def _one(row: sqlite3.Row | None) -> Row | None:

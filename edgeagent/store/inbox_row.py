@@ -122,6 +122,38 @@ class Now:
         return {"boot": self.boot, "now": self.milliseconds, "incarnation": self.incarnation}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Over:
+    """Which final rows are too old to be kept.
+
+    Attributes:
+        before: those that expired by then; microseconds since 1970.
+        kept: of those typed here in an earlier boot, all but so many of the newest runs.
+        boot: this boot.
+        most: at most so many at once.
+    """
+
+    before: int
+    kept: int
+    boot: BootId
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Old:
+    """A row to be forgotten.
+
+    Attributes:
+        run: its run.
+        expires_at: microseconds since 1970.
+        is_local: whether it was typed here.
+    """
+
+    run: int
+    expires_at: int
+    is_local: bool
+
+
 def read_row(row: sqlite3.Row) -> Row:
     """Read a row that has all of ``COLUMNS``."""
     local = row["local_boot"]

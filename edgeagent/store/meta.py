@@ -1,7 +1,8 @@
 """Single values of the hub that outlive a restart.
 
 Owns the table ``meta``: the *epoch* (the life of this database, SPEC T8), the *incarnation* (one more
-at each start of the agent, SPEC L3), and the floor of time (SPEC T6).
+at each start of the agent, SPEC L3), the floor of time (SPEC T6), and how far back commands are forgotten
+(SPEC T4).
 """
 
 from datetime import datetime
@@ -58,6 +59,19 @@ def raise_time_floor(tx: Transaction, moment: datetime) -> bool:
         return False
     tx.execute(_WRITE, {"name": "time_floor", "value": timestamp_text(moment)})
     return True
+
+
+def forgotten(db: Snapshot) -> datetime | None:
+    """The latest expiry of a command that was forgotten: one that expires by then may have been here."""
+    text = _value(db, "forgotten")
+    return None if text is None else timestamp(text)
+
+
+def raise_forgotten(tx: Transaction, moment: datetime) -> None:
+    """Note how far back commands are forgotten now. An earlier moment changes nothing."""
+    present = forgotten(tx)
+    if present is None or moment > present:
+        tx.execute(_WRITE, {"name": "forgotten", "value": timestamp_text(moment)})
 
 
 def _value(db: Snapshot, name: str) -> str | None:

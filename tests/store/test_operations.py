@@ -7,6 +7,7 @@ from edgeagent.errors import BrokenInvariantError
 from edgeagent.ids import CommandId, Digest
 from edgeagent.store import operations
 from edgeagent.store.database import Database, Transaction
+from tests.store.commands import new
 
 pytestmark = pytest.mark.requirement("I1", "I2")
 
@@ -17,7 +18,7 @@ TAKEN = {OperationState.PROCESSING, OperationState.COMPLETED}
 
 def begun(tx: Transaction, state: OperationState = OperationState.PROCESSING) -> None:
     """An operation that the first command has said, and what became of it."""
-    assert operations.begin(tx, KEY, FIRST, 1)
+    assert operations.begin(tx, new(FIRST, operation=KEY), 1)
     operations.settle(tx, KEY, 1, state)
 
 
@@ -39,7 +40,7 @@ async def test_it_is_put_into_other_hands_only_when_it_has_failed_or_is_unknown(
 ) -> None:
     await store.write(lambda tx: begun(tx, state))
 
-    taken = await store.write(lambda tx: operations.begin(tx, KEY, SECOND, 2))
+    taken = await store.write(lambda tx: operations.begin(tx, new(SECOND, operation=KEY), 2))
 
     assert taken is (state not in TAKEN)
     assert await found(store) == ((state, FIRST) if state in TAKEN else (OperationState.PROCESSING, SECOND))
@@ -51,7 +52,7 @@ async def test_what_became_of_it_is_the_word_of_the_run_in_whose_hands_it_is(
 ) -> None:
     def fill(tx: Transaction) -> None:
         begun(tx, OperationState.UNKNOWN)
-        operations.begin(tx, KEY, SECOND, 2)
+        operations.begin(tx, new(SECOND, operation=KEY), 2)
         operations.settle(tx, KEY, 1, state)
 
     await store.write(fill)
@@ -68,7 +69,7 @@ async def test_what_is_unknown_can_become_completed(store: Database) -> None:
     await store.write(lambda tx: operations.settle(tx, KEY, 1, OperationState.COMPLETED))
 
     assert await found(store) == (OperationState.COMPLETED, FIRST)
-    assert not await store.write(lambda tx: operations.begin(tx, KEY, SECOND, 2))
+    assert not await store.write(lambda tx: operations.begin(tx, new(SECOND, operation=KEY), 2))
 
 
 async def test_the_database_knows_no_other_state(store: Database) -> None:
@@ -78,3 +79,20 @@ async def test_the_database_knows_no_other_state(store: Database) -> None:
         await store.write(lambda tx: tx.execute("UPDATE operations SET state = 'done'"))
 
     assert await found(store) == (OperationState.PROCESSING, FIRST)
+
+
+@pytest.mark.requirement("T4")
+async def test_it_is_forgotten_after_the_latest_expiry_of_a_command_that_said_it(store: Database) -> None:
+    def fill(tx: Transaction) -> None:
+        operations.begin(tx, new(FIRST, operation=KEY, expires_at=200), 1)
+        operations.settle(tx, KEY, 1, OperationState.FAILED)
+        operations.begin(tx, new(SECOND, operation=KEY, expires_at=100), 2)
+        operations.settle(tx, KEY, 2, OperationState.COMPLETED)
+        operations.begin(tx, new(SECOND, operation=OTHER, expires_at=100), 3)
+
+    await store.write(fill)
+
+    assert await store.write(lambda tx: operations.forget(tx, 199, 10)) == 0
+    assert await store.write(lambda tx: operations.forget(tx, 200, 10)) == 1
+    assert await found(store) is None
+    assert await found(store, OTHER) == (OperationState.PROCESSING, SECOND)

@@ -29,7 +29,7 @@ def judge(asked: Opened, world: World, moment: Moment) -> Verdict:
         return Refuse(Reason.NO_POLICY)
     known = _identity(asked, world) if moment is Moment.ADMIT else None
     span = _span(command, world)
-    early = _addressed(command, world) or known or _past(span, world)
+    early = _addressed(command, world) or known or _past(command, span, world)
     grant = granted(asked, world, world.policy)
     if early is not None:
         return early
@@ -68,7 +68,10 @@ def _identity(asked: Opened, world: World) -> Verdict | None:
     return None
 
 
-def _past(span: Validity, world: World) -> Refuse | None:
+def _past(command: Command, span: Validity, world: World) -> Refuse | None:
+    if world.local is None and world.forgotten is not None and command.expires_at <= world.forgotten:
+        # It may have been done and be forgotten; a clock that was set back must not bring it back (SPEC T4).
+        return Refuse(Reason.EXPIRED, f"what expired by {world.forgotten:%Y-%m-%dT%H:%M:%SZ} is over")
     if world.superseded_by is not None:
         return Refuse(Reason.SUPERSEDED, f"by {world.superseded_by}")
     return Refuse(Reason.EXPIRED) if span is Validity.EXPIRED else None

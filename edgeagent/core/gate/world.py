@@ -69,6 +69,7 @@ class World:
         known: what is stored under the command's id for the device.
         sequence_of: whose the command's sequence number is already.
         superseded_by: a later command of the same issuer, device and slot.
+        forgotten: commands that expire by then may have been here and be forgotten; None for none.
         operation: what became of the command's operation, and which command said it.
     """
 
@@ -85,4 +86,5 @@ class World:
     known: Known | None = None
     sequence_of: CommandId | None = None
     superseded_by: CommandId | None = None
+    forgotten: datetime | None = None
     operation: tuple[OperationState, CommandId] | None = None

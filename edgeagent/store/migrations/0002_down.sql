@@ -1,7 +1,8 @@
 -- What comes down: commands, the locks under which they are worked, what became of them.
 
--- Every command that passed the signatures, one row for each of its devices and each run there. Rows stay after their end, as the
--- memory that answers a replay; `core/lifecycle` has the states and their moves.
+-- Every command that passed the signatures, one row for each of its devices and each run there. Rows stay
+-- after their end, as the memory that answers a replay, until they are certainly too old to be asked again;
+-- `core/lifecycle` has the states and their moves.
 CREATE TABLE inbox (
     run            INTEGER PRIMARY KEY CHECK (run >= 1),  -- explicit, in the order of arrival
     command        TEXT NOT NULL,
@@ -42,6 +43,8 @@ CREATE UNIQUE INDEX inbox_sequence ON inbox (issuer, device, sequence) WHERE ord
 CREATE INDEX inbox_open ON inbox (lane, run) WHERE state IN ('held', 'queued', 'waiting', 'running');
 -- Final rows too: whether a later command has come is asked of every one.
 CREATE INDEX inbox_slot ON inbox (device, slot, issuer, sequence);
+-- Which are old enough to be forgotten.
+CREATE INDEX inbox_over ON inbox (expires_at) WHERE state NOT IN ('held', 'queued', 'waiting', 'running');
 
 -- The one lease there is. The row of a device stays when its lock is free, for its fence.
 CREATE TABLE locks (
@@ -63,8 +66,10 @@ CREATE TABLE operations (
     key     TEXT PRIMARY KEY,
     state   TEXT NOT NULL CHECK (state IN ('processing', 'completed', 'failed', 'unknown')),
     command TEXT NOT NULL,
-    run     INTEGER NOT NULL
+    run     INTEGER NOT NULL,
+    until   INTEGER NOT NULL  -- microseconds since 1970: the latest expiry of a command that said it
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX operations_over ON operations (until) WHERE state <> 'processing';
 
 -- The final result of each run, under the event that told it: a replay is answered with the same one.
 CREATE TABLE receipts (
