@@ -15,7 +15,6 @@ from edgeagent.adapters.cloud.https import HttpsQueue
 from edgeagent.adapters.last_health import LastHealth
 from edgeagent.adapters.mqtt.bus import MqttBus
 from edgeagent.adapters.mqtt.settings import Means
-from edgeagent.adapters.systemd import ServiceManager
 from edgeagent.adapters.web.server import WebServer
 from edgeagent.agent.beginning import begun
 from edgeagent.agent.policy import policy_flows
@@ -43,6 +42,7 @@ from edgeagent.flows.probes import Probes
 from edgeagent.flows.revalidate import AT_ONCE, Revalidation
 from edgeagent.flows.settling import Settling
 from edgeagent.flows.surroundings import Surroundings
+from edgeagent.flows.tallies import Tallies
 from edgeagent.flows.timekeeping import Timekeeping, TimeSettings
 from edgeagent.flows.trust import Trust
 from edgeagent.flows.upkeep import Upkeep
@@ -96,9 +96,8 @@ class Hub:
     async def join(self, clock: ProvenClock, trust: Trust, devices: Devices) -> Agent:
         """Build the flows and doors."""
         store, around, config = self.store, self.around, self.config
-        uplink = None
-        if self.queue is not None:
-            uplink = Uplink(store, self.queue, around, settings.uplink_settings(config))
+        sending = settings.uplink_settings(config)
+        uplink = None if self.queue is None else Uplink(store, self.queue, around, sending)
         confirmations = Confirmations(clock)
         ingest = Ingest(store, self.bus, devices, confirmations, around, settings.ingest_settings(config))
         watch = BrokerWatch(store, self.bus, devices, around)
@@ -113,7 +112,8 @@ class Hub:
         confirmations.when_online(probes.ask)
         devices.when_admitted(probes.ask)
         flows["probes"] = probes.run
-        local = self._commands(trust, devices, confirmations, flows)
+        flows["tallies"] = (tallies := Tallies(store, around)).run
+        local = self._commands(trust, devices, confirmations, tallies, flows)
         health = Health(
             store=store,
             bus=self.bus,
@@ -133,10 +133,15 @@ class Hub:
         doors = await _open_doors(config, operator, around.metrics)
         if self.queue is not None:
             doors.append(self.queue)
-        return Agent(store, around, flows, doors, ServiceManager.from_environment())
+        return Agent(store, around, flows, doors, last_words=tallies.last_words)
 
     def _commands(
-        self, trust: Trust, devices: Devices, confirmations: Confirmations, flows: dict[str, Flow]
+        self,
+        trust: Trust,
+        devices: Devices,
+        confirmations: Confirmations,
+        tallies: Tallies,
+        flows: dict[str, Flow],
     ) -> LocalCommands:
         """Build what takes commands in and works them; add its flows."""
         around = self.around
@@ -146,7 +151,7 @@ class Hub:
         worlds = Worlds(devices, trust, around, key.public)
         entering = Entering(settling, lanes)
         held = Held(self.store, worlds, entering)
-        admission = Admission(self.store, worlds, entering, held)
+        admission = Admission(self.store, worlds, entering, held, tallies)
         desk = Desk(self.store, self.bus, worlds, settling, confirmations, lanes)
         upkeep = Upkeep(self.store, held, desk, settling, around)
         confirmations.when_online(lambda _device: upkeep.bell.ring())

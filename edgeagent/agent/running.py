@@ -12,7 +12,7 @@ from edgeagent.core.audit_chain import AuditKind
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.store import audit
 from edgeagent.store.audit import Act
-from edgeagent.store.database import Database
+from edgeagent.store.database import Database, Transaction
 
 log = logging.getLogger(__name__)
 
@@ -30,13 +30,15 @@ class Agent:
         around: Surroundings,
         flows: Mapping[str, Flow],
         doors: Sequence[AdminSocket | WebServer | HttpsQueue],
-        manager: ServiceManager,
+        *,
+        last_words: Callable[[Transaction], None],
     ) -> None:
         self._store = store
         self._around = around
         self._flows = flows
         self._doors = doors
-        self._manager = manager
+        self._manager = ServiceManager.from_environment()
+        self._last_words = last_words
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run all flows until ``stop`` is set; a flow that fails ends the agent."""
@@ -70,4 +72,9 @@ class Agent:
     async def _record_stop(self) -> None:
         stamp = self._around.stamp()
         act = Act(kind=AuditKind.STOPPED, subject=self._around.origin.hub, actor="agent", detail={})
-        await self._store.write(lambda tx: audit.append(tx, [act], stamp))
+
+        def stop(tx: Transaction) -> None:
+            self._last_words(tx)
+            audit.append(tx, [act], stamp)
+
+        await self._store.write(stop)

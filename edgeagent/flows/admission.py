@@ -3,12 +3,11 @@
 A command that comes is judged inside the transaction that stores it, so that nothing that it was judged
 by can change in between. One for a list of devices is taken whole, in that one commit, and judged for each
 device on its own. Accepted, held or refused, it is on record before anybody is told that we have it
-(SPEC Q3, T3). What no known key has signed is counted, one row for many: a flood of it fills no card
-(SPEC T9).
+(SPEC Q3, T3). What no known key has signed, and what has come before, is counted by the minute, as
+``flows/tallies`` says: a flood of it fills no card (SPEC T9).
 """
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -44,6 +43,7 @@ from edgeagent.errors import BrokenInvariantError, MalformedError, RejectedError
 from edgeagent.flows.entering import Admitted, Entering
 from edgeagent.flows.held import Held
 from edgeagent.flows.settling import Ended
+from edgeagent.flows.tallies import Counts, Source, Tallies
 from edgeagent.flows.worlds import Worlds
 from edgeagent.ids import KeyId
 from edgeagent.ports.crash import CrashPoint
@@ -91,11 +91,14 @@ class _Asked:
 class Admission:
     """Judges what comes, and stores it."""
 
-    def __init__(self, store: Database, worlds: Worlds, entering: Entering, held: Held) -> None:
+    def __init__(
+        self, store: Database, worlds: Worlds, entering: Entering, held: Held, tallies: Tallies
+    ) -> None:
         self._store = store
         self._worlds = worlds
         self._entering = entering
         self._held = held
+        self._tallies = tallies
         self._around = worlds.around
 
     async def admit(self, arrivals: Sequence[Arrival]) -> list[Admitted]:
@@ -109,24 +112,33 @@ class Admission:
             StorageError: nothing of it is.
         """
         wall = self._around.clock.wall()
-        unverified: Counter[tuple[Reason, str]] = Counter()
-        works: list[Admitted | Callable[[Transaction], Admitted]] = []
+        unverified, known = Counts(), self._tallies.open
+        works: list[Admitted | Callable[[Transaction, Counts], Admitted]] = []
         for arrival in arrivals:
             try:
                 works += [partial(self._take, asked) for asked in self._asked(arrival)]
             except RefusedEnvelopeError as why:
                 refusal = self._unread(arrival, why)
-                unverified[refusal.reason, arrival.actor or "unknown"] += 1
+                actor = arrival.actor or "unknown"
+                unverified.note(
+                    Source(AuditKind.COMMANDS_UNVERIFIED, actor, refusal.reason), arrival.envelope
+                )
                 works.append(Admitted(None, refusal))
 
-        def take(tx: Transaction) -> list[Admitted]:
-            done = [work if isinstance(work, Admitted) else work(tx) for work in works]
-            self._count_unverified(tx, unverified)
-            return done
+        def take(tx: Transaction) -> tuple[list[Admitted], Counts]:
+            counts = unverified.copied()
+            done = [work if isinstance(work, Admitted) else work(tx, counts) for work in works]
+            self._tallies.write(tx, counts.without(known))
+            return done, counts
 
-        admitted = await self._store.write(take)
+        admitted = [work for work in works if isinstance(work, Admitted)]
+        counts = unverified
+        if len(admitted) < len(works) or unverified.without(known):
+            # A flood that is only to be counted costs no commit.
+            admitted, counts = await self._store.write(take)
+            self._around.outbox.stored({Stream.RECORD}, len(admitted))
         self._around.crash.reached(CrashPoint.COMMAND_ADMITTED)
-        self._around.outbox.stored({Stream.RECORD}, len(admitted))
+        self._tallies.counted(counts, unwritten=known)
         for each in admitted:
             self._entering.tell(each)
         if any(isinstance(each.verdict, Hold) for each in admitted):
@@ -146,7 +158,7 @@ class Admission:
             for one in opened(arrival.envelope, keys)
         ]
 
-    def _take(self, asked: _Asked, tx: Transaction) -> Admitted:
+    def _take(self, asked: _Asked, tx: Transaction, counts: Counts) -> Admitted:
         issuer, world = self._worlds.remembered(tx, asked.opened, asked.world)
         verdict = judge(asked.opened, world, Moment.ADMIT)
         if isinstance(verdict, Refuse) and _came_before(asked.opened, world):
@@ -157,7 +169,11 @@ class Admission:
         match verdict:
             case Duplicate():
                 receipts.tell_again(tx, command.id, device)
-                self._entering.record(tx, AuditKind.COMMAND_REPLAYED, asked.opened, actor, {})
+                counts.note(
+                    Source(AuditKind.COMMAND_REPLAYED, issuer, Reason.REPLAYED),
+                    asked.arrival.envelope,
+                    command.id,
+                )
             case AddSignatures():
                 verdict = self._add_signatures(tx, asked, issuer)
             case Refuse(reason, detail, answer):
@@ -266,20 +282,6 @@ class Admission:
         if arrival.local is not None and why.reason is Reason.BAD_SIGNATURE:
             return Refuse(Reason.NOT_ALLOWED, "the policy gives this hub's own key no role")
         return Refuse(why.reason, str(why))
-
-    def _count_unverified(self, tx: Transaction, counts: Mapping[tuple[Reason, str], int]) -> None:
-        """One audit row for each reason and actor, however many came together."""
-        acts = [
-            Act(
-                kind=AuditKind.COMMANDS_UNVERIFIED,
-                subject="commands",
-                actor=actor,
-                detail={"reason": reason, "count": count},
-            )
-            for (reason, actor), count in counts.items()
-        ]
-        if acts:
-            audit.append(tx, acts, self._around.stamp())
 
 
 def _came_before(asked: Opened, world: World) -> bool:

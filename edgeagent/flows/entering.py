@@ -93,9 +93,14 @@ class Entering:
                 self.settling.bell.ring()
             case Refuse(reason, detail):
                 metrics.commands_refused.labels(reason).inc()
-                log.warning("command refused", extra=fields | {"reason": reason, "why": detail})
+                if admitted.command is not None:
+                    log.warning("command refused", extra=fields | {"reason": reason, "why": detail})
                 return
-            case Duplicate() | AddSignatures():
+            case Duplicate():
+                # Counted, as what nobody known has signed: a flood of it fills no log either (SPEC T9).
+                metrics.commands_admitted.labels(word).inc()
+                return
+            case AddSignatures():
                 pass
             case _:
                 assert_never(admitted.verdict)

@@ -28,6 +28,7 @@ from edgeagent.flows.held import Held
 from edgeagent.flows.local import LocalCommands
 from edgeagent.flows.operator import HubOperator
 from edgeagent.flows.settling import Settling
+from edgeagent.flows.tallies import Tallies
 from edgeagent.flows.trust import Trust, TrustSettings
 from edgeagent.flows.uplink import Uplink, UplinkSettings
 from edgeagent.flows.worlds import Worlds
@@ -151,6 +152,6 @@ async def operated_hub(folder: Path, *devices: str, with_cloud: bool = True) -> 
         worlds = Worlds(hub.devices, trust, around, key.public)
         lanes = {tier: Bell() for tier in Tier}
         entering = Entering(Settling(hub.devices, around), lanes)
-        admission = Admission(store, worlds, entering, Held(store, worlds, entering))
+        admission = Admission(store, worlds, entering, Held(store, worlds, entering), Tallies(store, around))
         operator = HubOperator(health, clock, LocalCommands(store, admission, key, around))
         yield OperatorDesk(hub, clock, trust, cloud, uplink, watch, health, operator)

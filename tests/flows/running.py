@@ -20,6 +20,7 @@ from edgeagent.flows.local import LocalCommands
 from edgeagent.flows.revalidate import Revalidation
 from edgeagent.flows.settling import Settling
 from edgeagent.flows.surroundings import Surroundings
+from edgeagent.flows.tallies import Tallies
 from edgeagent.flows.trust import Trust
 from edgeagent.flows.upkeep import Upkeep
 from edgeagent.flows.worlds import Worlds
@@ -39,6 +40,7 @@ class Running:
     trust: Trust
     confirmations: Confirmations
     admission: Admission
+    tallies: Tallies
     desk: Desk
     upkeep: Upkeep
     revalidation: Revalidation
@@ -68,7 +70,8 @@ def joined(
     worlds = Worlds(devices, trust, around, key.public)
     entering = Entering(settling, lanes)
     held = Held(store, worlds, entering)
-    admission = Admission(store, worlds, entering, held)
+    tallies = Tallies(store, around)
+    admission = Admission(store, worlds, entering, held, tallies)
     desk = Desk(store, bus, worlds, settling, confirmations, lanes)
     upkeep = Upkeep(store, held, desk, settling, around)
     confirmations.when_online(lambda _: upkeep.bell.ring())
@@ -83,6 +86,7 @@ def joined(
         trust=trust,
         confirmations=confirmations,
         admission=admission,
+        tallies=tallies,
         desk=desk,
         upkeep=upkeep,
         revalidation=Revalidation(store, bus, settling, confirmations, desk),

@@ -111,7 +111,8 @@ async def test_an_acknowledgement_that_is_lost_brings_it_again_and_it_is_known(
         await eventually(lambda: not cloud.waiting)
 
     assert len(stored(hub)) == 2
-    assert [row["subject"] for row in await hub.audited(AuditKind.COMMAND_REPLAYED)] == [command.id]
+    [counted] = await hub.audited(AuditKind.COMMAND_REPLAYED)
+    assert str(command.id) in str(counted["samples"])
 
 
 @pytest.mark.requirement("Q3", "R5", "T4")
@@ -166,9 +167,11 @@ async def test_a_flood_of_forged_ones_keeps_no_good_one_out_and_fills_no_table(
         await eventually(lambda: not cloud.waiting)
 
     assert stored(hub) == [good.id]
+    hub.passes(MINUTE)
+    await hub.now.tallies.close_due()
     counted = await hub.audited(AuditKind.COMMANDS_UNVERIFIED)
     assert sum(int(str(row["count"])) for row in counted) == 400
-    assert len(counted) <= 400 // 20 + 2
+    assert len(counted) == 2
 
 
 @pytest.mark.requirement("H3", "E4", "R8")

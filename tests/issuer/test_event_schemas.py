@@ -67,6 +67,19 @@ def test_an_event_as_the_agent_writes_it_fits(kind: EventType) -> None:
     VALIDATOR.validate(event(kind, EXAMPLES[kind]))
 
 
+@pytest.mark.requirement("U8", "T9")
+def test_refusals_that_were_counted_fit_and_such_that_are_neither_do_not() -> None:
+    sample: dict[str, JsonValue] = {"sha256": "0" * 64, "bytes": 900}
+    counted: dict[str, JsonValue] = {"reason": "bad_signature", "count": 7, "samples": [sample]}
+    replayed = counted | {"issuer": "1" * 64, "samples": [sample | {"command": "c1"}]}
+
+    for good in (counted, replayed):
+        VALIDATOR.validate(event(EventType.REFUSED, good))
+    neither: dict[str, JsonValue] = {"reason": "malformed"}
+    for bad in (neither, counted | {"command": "c1"}, counted | {"samples": [sample] * 4}):
+        assert not VALIDATOR.is_valid(event(EventType.REFUSED, bad))
+
+
 @pytest.mark.requirement("U8")
 def test_our_builders_events_fit() -> None:
     for built in (hello(), state(2, 7, power=True), receipt_event(3, order(HUB))):
