@@ -7,12 +7,14 @@ count now, and is written in one commit with what follows from it.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
+from typing import Final
 
 from edgeagent.contracts.event import Stream
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
-from edgeagent.core.envelope import RefusedEnvelopeError
+from edgeagent.core.envelope import Keyring, RefusedEnvelopeError
 from edgeagent.core.gate.judging import judge
 from edgeagent.core.gate.opening import opened_for
 from edgeagent.core.gate.verdict import AddSignatures, Duplicate, Hold, Moment, Opened, Refuse, Verdict
@@ -22,11 +24,15 @@ from edgeagent.core.work import Ending
 from edgeagent.flows.entering import Admitted, Entering
 from edgeagent.flows.settling import Ended
 from edgeagent.flows.worlds import Worlds
+from edgeagent.ids import DeviceId
 from edgeagent.store import inbox, receipts
 from edgeagent.store.database import Database, Transaction
 from edgeagent.store.inbox_row import Moved, Row
 
-_OUTCOMES = {Reason.EXPIRED: Outcome.EXPIRED, Reason.SUPERSEDED: Outcome.SUPERSEDED}
+Judgement = Callable[[Transaction], Verdict | None]
+"""Judges a held row; None if it goes on being held, or is not any more."""
+
+_OUTCOMES: Final = {Reason.EXPIRED: Outcome.EXPIRED, Reason.SUPERSEDED: Outcome.SUPERSEDED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +59,22 @@ class Held:
             return
         held = await self.store.read(partial(inbox.in_state, state=State.HELD))
         keys = self.worlds.keys()
-        for row in held:
-            judge_it: Callable[[Transaction], Verdict | None]
-            try:
-                asked = opened_for(row.device, row.envelope, keys)
-            except RefusedEnvelopeError as why:
-                judge_it = partial(self._refuse, row.run, Refuse(why.reason, str(why)))
-            else:
-                world = self.worlds.around_device(row.device, row.local)
-                judge_it = partial(self.judge_again, row.run, asked, world)
-            verdict = await self.store.write(judge_it)
-            if verdict is not None:
-                self.worlds.around.outbox.stored({Stream.RECORD}, 1)
-                self.entering.tell(Admitted(row.command, verdict, row.device))
+        # All devices of a command together, as it came.
+        for command, rows in groupby(held, key=lambda row: row.command):
+            works = [(row.device, self._judgement(row, keys)) for row in rows]
+            verdicts = await self.store.write(partial(_each, works))
+            for device, verdict in verdicts:
+                if verdict is not None:
+                    self.worlds.around.outbox.stored({Stream.RECORD}, 1)
+                    self.entering.tell(Admitted(command, verdict, device))
+
+    def _judgement(self, row: Row, keys: Keyring) -> Judgement:
+        """How a row is to be judged in a transaction. To be called on the event loop."""
+        try:
+            asked = opened_for(row.device, row.envelope, keys)
+        except RefusedEnvelopeError as why:
+            return partial(self._refuse, row.run, Refuse(why.reason, str(why)))
+        return partial(self.judge_again, row.run, asked, self.worlds.around_device(row.device, row.local))
 
     def judge_again(self, run: int, asked: Opened, world: World, tx: Transaction) -> Verdict | None:
         """Judge one; None if it goes on being held, or is not any more."""
@@ -92,6 +101,10 @@ class Held:
         if verdict.answer is not None:
             receipts.tell_again(tx, verdict.answer, row.device)
         return verdict
+
+
+def _each(works: list[tuple[DeviceId, Judgement]], tx: Transaction) -> list[tuple[DeviceId, Verdict | None]]:
+    return [(device, work(tx)) for device, work in works]
 
 
 def _held(tx: Transaction, run: int) -> Row | None:

@@ -122,6 +122,21 @@ async def test_signatures_are_added_to_every_held_row(tmp_path: Path) -> None:
             assert (row.state, set(row.signers)) == (State.HELD, {hub.keys.desk.id, hub.keys.night.id})
 
 
+@pytest.mark.requirement("T5")
+async def test_a_held_list_goes_on_in_one_commit_when_the_time_is_known(hub: Hub) -> None:
+    await hub.starts_anew(is_proven=False)
+    command = hub.command(POWER, on=True, device=ALL)
+    await hub.admits(command)
+    await hub.now.upkeep.look()
+    hub.time_is_known()
+    before = hub.store.commits
+
+    await hub.now.upkeep.look()
+
+    assert hub.store.commits == before + 1
+    assert {(await hub.row(command, device)).state for device in ALL} == {State.QUEUED}
+
+
 @pytest.mark.requirement("T4")
 async def test_a_later_command_for_one_device_supersedes_that_row_alone(hub: Hub) -> None:
     early = hub.command(POWER, on=True, device=ALL)
