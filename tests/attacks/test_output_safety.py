@@ -291,6 +291,44 @@ async def test_whatever_a_queue_answers_is_shown_and_logged_without_harm(tmp_pat
     assert query(agent.database, "SELECT count(*) FROM outbox_refused") == [(0,)]
 
 
+async def test_whatever_a_queue_says_of_a_command_is_shown_to_its_issuer_without_harm(tmp_path: Path) -> None:
+    texts = iter(TEXTS.values())
+
+    async def script(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        text = next(texts)
+        told = {"outcome": text, "level": text, "reason": "stale", "detail": text, "after": {"version": text}}
+        event = {
+            "specversion": "1.0", "id": f"venue-7/{'0' * 20}/record/1", "source": "urn:edgeagent:hub:venue-7",
+            "type": "edgeagent.command.receipt", "subject": "tv-1", "time": "2026-01-01T00:00:00Z",
+            "datacontenttype": "application/json", "timequality": "unknown", "boottime": 1, "incarnation": 1,
+            "data": told,
+        }  # fmt: skip
+        status = {
+            "id": "c-1", "payload_sha256": "0" * 64, "devices": ["tv-1"], "action": "power", "state": "final",
+            "accepted_at": "2026-01-01T00:00:00Z", "lent": 1, "results": [event],
+        }  # fmt: skip
+        problem = json.dumps({"reason": text, "detail": text}).encode()
+        asks_again = len(portal.asked) % 3 == 0
+        writer.write(
+            response("400 Bad", problem) if asks_again else response("200 OK", json.dumps(status).encode())
+        )
+        assert asked.path
+
+    (tmp_path / "token").write_text("a-token-of-the-queue")
+    (tmp_path / "token").chmod(0o600)
+    async with Portal(script) as portal:
+        login = ("--queue", portal.url, "--token-file", str(tmp_path / "token"))
+        said = [
+            await asyncio.to_thread(typed, "issuer", "watch", "venue-7", "c-1", "--within", "0s", *login)
+            for _ in TEXTS
+        ]
+
+    assert [marks(each.out + each.err) for each in said] == [[]] * len(TEXTS)
+    assert {each.status for each in said} == {1}
+    assert sum("(the device is now at version " in each.out for each in said) > len(TEXTS) / 2
+    assert all(len((each.out + each.err).splitlines()) == 1 for each in said)
+
+
 @pytest.mark.requirement("T2")
 @pytest.mark.parametrize("where", ["keys", "devices"])
 def test_a_policy_with_names_that_mean_harm_is_refused_whole(tmp_path: Path, where: str) -> None:
