@@ -334,6 +334,16 @@ def check_private(path: Path) -> None:
     _refuse_open(path, mode)
 
 
+def check_unchanged(path: Path) -> None:
+    """See that not just anybody on this machine may change a file on which trust rests.
+
+    Raises:
+        ConfigurationError: anybody may.
+    """
+    if path.exists() and path.stat().st_mode & stat.S_IWOTH:
+        raise ConfigurationError(f"anybody may change {path}: chmod o-w {path}")
+
+
 def _refuse_open(path: Path, mode: int) -> None:
     """A group may read: that is how systemd lends credentials."""
     if mode & (stat.S_IRWXG | stat.S_IRWXO) & ~stat.S_IRGRP:

@@ -14,7 +14,7 @@ from pydantic import SecretBytes
 from edgeagent.adapters.cloud.settings import CloudSettings, Token, is_loopback
 from edgeagent.adapters.mqtt.broker_config import DEFAULT_PATH, read_limits
 from edgeagent.adapters.mqtt.settings import MqttSettings, TlsSettings
-from edgeagent.config import Config, check_private, read_secret, secret_path
+from edgeagent.config import Config, check_private, check_unchanged, read_secret, secret_path
 from edgeagent.contracts.policy import POLICY_BYTES
 from edgeagent.contracts.profile import PROFILE_BYTES, DeviceProfile
 from edgeagent.core.profile.load import load as load_profile
@@ -133,9 +133,13 @@ def policy_source(config: Config, path: Path) -> "TufSource | None":
     """Where the policy is published; None where it is not.
 
     A root that cannot be read is no reason not to start: what is stored goes on.
+
+    Raises:
+        ConfigurationError: anybody may change the root.
     """
     if config.policy is None or config.policy.source is None or config.policy.root is None:
         return None
+    check_unchanged(secret_path(path, config.policy.root))
     # With tuf and its parts, 3 MiB; the other way to a policy has no need of them.
     from edgeagent.adapters.metadata.source import SourceSettings, TufSource
 
@@ -153,7 +157,7 @@ def pinned_root(config: Config, path: Path) -> None:
     """Look whether the first root of a published policy can be used.
 
     Raises:
-        ConfigurationError: it cannot be read, or is no root.
+        ConfigurationError: it cannot be read, is no root, or anybody may change it.
     """
     if config.policy is None or config.policy.root is None:
         return
@@ -163,6 +167,7 @@ def pinned_root(config: Config, path: Path) -> None:
     root = _bytes_of(file, _ROOT_BYTES)
     if root is None:
         raise ConfigurationError(f"cannot read {file}, the first root of the policy")
+    check_unchanged(file)
     try:
         check_root(root, limit=_ROOT_BYTES)
     except MalformedError as why:

@@ -59,6 +59,9 @@ async def build(
     config: Config, path: Path, store: Database, crash: CrashPoints, damaged: Path | None
 ) -> Agent:
     """Make every part and introduce it to those that it needs."""
+    # What the operator has to put right is told before this start is written down.
+    broker, cloud = settings.mqtt_settings(config, path), settings.cloud_settings(config, path)
+    profiles = settings.profiles(config, path)
     floor = await store.read(meta.time_floor)
     clock = ProvenClock(SystemTime(), floor=BUILT_AT if floor is None else floor)
     metrics = Metrics(CollectorRegistry())
@@ -70,12 +73,11 @@ async def build(
         crash=crash,
         outbox=OutboxBell(),
     )
-    bus = MqttBus(config.hub.id, settings.mqtt_settings(config, path), Means(clock=clock, metrics=metrics))
-    cloud = settings.cloud_settings(config, path)
+    bus = MqttBus(config.hub.id, broker, Means(clock=clock, metrics=metrics))
     queue = None if cloud is None else HttpsQueue(cloud, config.hub.id, clock)
     trust = Trust(store, clock, around, settings.trust_settings(config))
     policy = await policy_flows(config, path, store, trust, around)
-    devices = Devices(store, bus, settings.profiles(config, path), around)
+    devices = Devices(store, bus, profiles, around)
     await devices.load()
     hub = Hub(config=config, path=path, store=store, bus=bus, queue=queue, around=around, policy=policy)
     return await hub.join(clock, trust, devices)

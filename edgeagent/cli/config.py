@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from edgeagent import config as configuration
-from edgeagent.cli.printing import complain, show_json
+from edgeagent.cli.printing import complain, safe, show_json
 from edgeagent.cli.words import Nouns
 from edgeagent.config import Config
 from edgeagent.errors import ConfigurationError
@@ -29,7 +29,7 @@ def _check(arguments: argparse.Namespace) -> int:
     if arguments.json:
         show_json(config)
     elif not problems:
-        print(f"{arguments.config} is in order")
+        print(f"{safe(str(arguments.config))} is in order")
     return EXIT_CONFIGURATION if problems else 0
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgeagent.cli.issuer_asking import clock, passphrase_of
 from edgeagent.cli.issuer_repository import add_folder, folder_of, publisher_of, show_expiries
+from edgeagent.cli.printing import safe
 from edgeagent.cli.words import Nouns
 from edgeagent.errors import ConfigurationError
 
@@ -51,7 +52,7 @@ def _new_key(arguments: argparse.Namespace) -> int:
     save_key(key, arguments.file, passphrase=passphrase_of(arguments))
     public = arguments.file.with_name(arguments.file.name + ".pub")
     save_public_key(key.public, public)
-    print(f"key     {key.id}\npublic  {key.public.hex()}\nfiles   {arguments.file} {public}")
+    print(f"key     {key.id}\npublic  {key.public.hex()}\nfiles   {safe(f'{arguments.file} {public}')}")
     return 0
 
 

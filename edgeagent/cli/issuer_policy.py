@@ -5,6 +5,7 @@ from pathlib import Path
 
 from edgeagent.cli.issuer_asking import add_signing, clock, signers_of
 from edgeagent.cli.issuer_repository import add_folder, folder_of, publisher_of, show_expiries
+from edgeagent.cli.printing import safe
 from edgeagent.cli.words import Nouns
 from edgeagent.errors import ConfigurationError
 
@@ -34,7 +35,7 @@ def _sign_policy(arguments: argparse.Namespace) -> int:
         arguments.out.write_bytes(envelope)
     except OSError as why:
         raise ConfigurationError(f"cannot write {arguments.out}: {why.strerror}") from why
-    print(f"policy version {policy.version}, until {policy.expires_at:%Y-%m-%d}: {arguments.out}")
+    print(f"policy version {policy.version}, until {policy.expires_at:%Y-%m-%d}: {safe(str(arguments.out))}")
     return 0
 
 

@@ -19,7 +19,7 @@ from edgeagent.cli.asking import AgentDownError, AskingRefusedError
 from edgeagent.cli.printing import Parser, complain, survive_narrow_terminals
 from edgeagent.config import DEFAULT_PATH
 from edgeagent.contracts.door import faults
-from edgeagent.errors import AgentError, ConfigurationError
+from edgeagent.errors import AgentError, ConfigurationError, RejectedError
 
 EXIT_FAILED: Final = 1
 EXIT_WORDS: Final = 2
@@ -44,7 +44,13 @@ def main(words: Sequence[str] | None = None) -> int:
     options = typed[: typed.index("--")] if "--" in typed else typed
     if "--json" in options:
         options = ["--json", *(word for word in options if word != "--json")]
-    arguments = _parser().parse_args([*options, *typed[typed.index("--") :]] if "--" in typed else options)
+    operands = typed[typed.index("--") :] if "--" in typed else []
+    try:
+        arguments = _parser().parse_args([*options, *operands])
+    except RejectedError as why:
+        # A word that is to be an id and is none.
+        complain(str(why))
+        return EXIT_WORDS
     handler: Handler = arguments.handler
     try:
         return handler(arguments)

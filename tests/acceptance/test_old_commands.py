@@ -135,7 +135,7 @@ def test_a_command_that_waits_for_an_absent_plug_expires_and_is_not_done_when_it
     assert venue.effects(PLUG, ActionName.TOGGLE) == 0
 
 
-@pytest.mark.requirement("C2")
+@pytest.mark.requirement("C2", "C3")
 def test_a_command_that_was_decided_on_an_old_version_touches_nothing(
     venue: Venue, queue: ReplayingQueue
 ) -> None:
@@ -148,6 +148,17 @@ def test_a_command_that_was_decided_on_an_old_version_touches_nothing(
 
     assert ended(venue, decided) == (Outcome.REFUSED, Reason.STALE)
     assert venue.effects(PLUG, ActionName.TOGGLE) == 1
+    # The plug was read afresh and told, so that the desk can decide again.
+    wait_until(lambda: bool(venue.cloud.told(EventType.REVALIDATED)), "the plug's state, read afresh")
+    [report] = venue.cloud.told(EventType.REVALIDATED)
+    assert (report.data["command"], report.data["live"]) == (decided.command.id, True)
+    assert report.subject == PLUG
+    assert isinstance(report.data["version"], int)
+    again = venue.sign(PLUG, ActionName.TOGGLE, precondition=Precondition(version=report.data["version"]))
+    queue.lend(again.envelope)
+    queue.wait_until_taken()
+    assert ended(venue, again) == (Outcome.SUCCEEDED, None)
+    assert venue.effects(PLUG, ActionName.TOGGLE) == 2
 
 
 @pytest.mark.requirement("T4")

@@ -140,6 +140,8 @@ def test_from_new_keys_to_a_receipt(tmp_path: Path) -> None:
         after = agent.run("commands", "show", id_)
         refused = _sent(tmp_path, "nobody", login)
         is_refused = typed("issuer", "watch", HUB, refused, "--within", "20s", *login)
+        stale = _sent(tmp_path, PLUG, login, "--if-version", "999")
+        is_stale = typed("issuer", "watch", HUB, stale, "--within", "20s", *login)
         listed = _sent(tmp_path, f"nobody,{PLUG},other", login)
         of_list = typed("issuer", "watch", HUB, listed, "--within", "2s", *login)
         agent.stop()
@@ -150,6 +152,9 @@ def test_from_new_keys_to_a_receipt(tmp_path: Path) -> None:
     assert again.status == 0
     assert after.returncode == 0
     assert "succeeded (applied)" in after.stdout
+    now = r"the device is at version (\d+), not 999 \(the device is now at version \1\)"
+    version = re.fullmatch(rf"{stale} refused stale {now}\n", is_stale.out)
+    assert (is_stale.status, version is not None) == (1, True), is_stale
     assert is_refused == Said(1, f"{refused} refused device_unknown\n", "")
     assert (of_list.status, of_list.out.splitlines()) == (
         4,
@@ -162,10 +167,10 @@ def test_from_new_keys_to_a_receipt(tmp_path: Path) -> None:
     assert is_open.status == 4
 
 
-def _sent(folder: Path, device: str, login: tuple[str, ...]) -> str:
+def _sent(folder: Path, device: str, login: tuple[str, ...], *terms: str) -> str:
     """Sign a command for a device and put it into the queue; its id."""
     key = ("--key", str(folder / "desk.pem"), "--hub", HUB)
-    signed = typed("issuer", "command", "sign", device, "power", "on=false", *key, *login)
+    signed = typed("issuer", "command", "sign", device, "power", "on=false", *key, *login, *terms)
     (folder / "command.json").write_text(signed.out)
     return typed("issuer", "send", str(folder / "command.json"), *login).out.split()[0]
 

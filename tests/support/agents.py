@@ -79,6 +79,11 @@ class AgentProcess:
         return self.state_dir / "hub.db"
 
     @property
+    def socket(self) -> Path:
+        """Its operator's door."""
+        return Path(self._run_dir.name) / "admin.sock"
+
+    @property
     def log(self) -> str:
         """What it has logged in all its lives."""
         path = self.folder / "agent.log"
@@ -211,7 +216,7 @@ class AgentProcess:
 
     @property
     def _agent(self) -> Agent:
-        return Agent(Path(self._run_dir.name) / "admin.sock")
+        return Agent(self.socket)
 
     def _get(self, path: str, answer: type[C]) -> C:
         return self._agent.get(path, answer)

@@ -104,6 +104,10 @@ class Cloud:
             if event.type is EventType.RECEIPT and command in {None, event.data["command"]}
         ]
 
+    def told(self, kind: EventType) -> list[CloudEvent]:
+        """All records of a kind."""
+        return [event for event in self.events(Stream.RECORD) if event.type is kind]
+
     def stored_numbers(self) -> list[int]:
         """The number of every telemetry event of a burst, once for each event that carries it."""
         return [number for event in self.events(Stream.TELEMETRY) for number in numbers_of(event.data)]
