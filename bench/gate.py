@@ -70,7 +70,8 @@ class Case:
     def answer(self) -> Verdict | Reason:
         """What the gate says to it as it comes."""
         try:
-            return judge(opened(self.raw, self.keys), self.around, Moment.ADMIT)
+            [asked] = opened(self.raw, self.keys)
+            return judge(asked, self.around, Moment.ADMIT)
         except RefusedEnvelopeError as why:
             return why.reason
 

@@ -119,7 +119,7 @@ def guarded(tmp_path: Path) -> Iterator[Venue]:
 
 
 def test_a_television_behind_the_brokers_rules_reaches_no_other_device(guarded: Venue) -> None:
-    before = guarded.agent.device(PLUG)
+    wait_until(lambda: "voltage" in guarded.agent.device(PLUG).readings, "the plug's own readings")
 
     with Television(guarded.broker, named=True) as television:
         for topic in (f"cmnd/{TOPIC}/POWER", "cmnd/tasmotas/POWER", f"cmnd/{TOPIC}/Backlog"):
@@ -134,6 +134,5 @@ def test_a_television_behind_the_brokers_rules_reaches_no_other_device(guarded: 
     assert guarded.end_of(done).outcome is Outcome.SUCCEEDED
     assert guarded.effects(PLUG, ActionName.POWER) == 0
     assert guarded.effects(PLUG, ActionName.TOGGLE) == 1
-    after = guarded.agent.device(PLUG).readings["voltage"]
-    assert after.value == before.readings["voltage"].value
+    assert guarded.agent.device(PLUG).readings["voltage"].value != 999
     assert {topic for topic, _ in television.heard} == {f"tele/{NAME}/SENSOR"}

@@ -128,6 +128,7 @@ def test_a_reading_that_is_no_number_is_left_out_and_the_others_of_its_message_s
 @pytest.mark.usefixtures("queue")
 def test_a_message_that_is_no_json_says_nothing_and_the_next_one_is_heard(venue: Venue) -> None:
     whole = f'{{"ENERGY":{{"Total":{FIRST}}}}}'.encode()
+    wait_until(lambda: "power" in venue.agent.device(PLUG).readings, "the plug's own readings")
     before = venue.agent.device(PLUG).readings["power"]
 
     with Television(venue.broker) as neighbour:
