@@ -10,6 +10,7 @@ import pytest
 
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.receipt import Outcome
+from edgeagent.ids import ReadingName
 from tests.attacks.television import NAME, PASSWORD, Television
 from tests.support.agents_cloud import FIRST
 from tests.support.agents_venue import PLUG, Venue
@@ -42,6 +43,12 @@ COMMAND_LIKE: Final = (
 """What looks like a way to a hub, and what really is one to its ears."""
 
 
+def reading(venue: Venue, name: str) -> object:
+    """What the agent knows of the plug; None for nothing."""
+    known = venue.agent.device(PLUG).readings.get(ReadingName(name))
+    return None if known is None else known.value
+
+
 def test_a_signed_command_that_a_television_publishes_is_no_command(venue: Venue) -> None:
     """It is genuine, and has never been in the queue: recorded, or made by whoever stole a key."""
     toggle = venue.sign(PLUG, ActionName.TOGGLE)
@@ -62,7 +69,7 @@ def test_a_signed_command_that_a_television_publishes_is_no_command(venue: Venue
     assert query(venue.agent.database, "SELECT command FROM inbox") == []
     assert venue.cloud.receipts() == []
     assert venue.effects(PLUG, ActionName.TOGGLE) == 0
-    assert venue.agent.device(PLUG).readings["power"].value is False
+    assert reading(venue, "power") is False
     # By the way that commands come it is done, and once.
     venue.cloud.send(toggle.envelope)
     assert venue.end_of(toggle).outcome is Outcome.SUCCEEDED
@@ -74,10 +81,7 @@ def _is_past_the_agent(television: Television, venue: Venue) -> None:
     television.says(f"stat/{TOPIC}/STATUS2", b'{"StatusFWR":{"Version":"of the television"}}')
     television.says(f"tele/{TOPIC}/SENSOR", b'{"ENERGY":{"Total":%d}}' % FIRST)
     wait_until(
-        lambda: (
-            venue.agent.device(PLUG).readings["firmware"].value == "of the television"
-            and FIRST in venue.cloud.numbers()
-        ),
+        lambda: reading(venue, "firmware") == "of the television" and FIRST in venue.cloud.numbers(),
         "the agent to have heard the television",
     )
 
@@ -119,7 +123,7 @@ def guarded(tmp_path: Path) -> Iterator[Venue]:
 
 
 def test_a_television_behind_the_brokers_rules_reaches_no_other_device(guarded: Venue) -> None:
-    wait_until(lambda: "voltage" in guarded.agent.device(PLUG).readings, "the plug's own readings")
+    wait_until(lambda: reading(guarded, "voltage") is not None, "the plug's own readings")
 
     with Television(guarded.broker, named=True) as television:
         for topic in (f"cmnd/{TOPIC}/POWER", "cmnd/tasmotas/POWER", f"cmnd/{TOPIC}/Backlog"):
@@ -134,5 +138,5 @@ def test_a_television_behind_the_brokers_rules_reaches_no_other_device(guarded: 
     assert guarded.end_of(done).outcome is Outcome.SUCCEEDED
     assert guarded.effects(PLUG, ActionName.POWER) == 0
     assert guarded.effects(PLUG, ActionName.TOGGLE) == 1
-    assert guarded.agent.device(PLUG).readings["voltage"].value != 999
+    assert reading(guarded, "voltage") != 999
     assert {topic for topic, _ in television.heard} == {f"tele/{NAME}/SENSOR"}
