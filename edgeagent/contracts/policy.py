@@ -7,6 +7,7 @@ refused, so that it cannot count twice (SPEC T1).
 
 from datetime import timedelta
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import sha256
 from typing import Annotated, Final, Literal
 
@@ -236,6 +237,8 @@ class Policy(Contract):
         return self.tiers.get(tier, TierRule())
 
 
+# A policy has up to 64 keys, and each command asks for the ids of all of them.
+@lru_cache(maxsize=256)
 def id_of_key(public: bytes) -> KeyId:
     """The id of an Ed25519 public key: the sha256 of its 32 raw bytes."""
     return KeyId(sha256(public).hexdigest())

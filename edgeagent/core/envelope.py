@@ -170,6 +170,18 @@ def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
 
+def is_signed(message: bytes, signature: bytes, public: bytes) -> bool:
+    """Whether these are the 64 bytes of an Ed25519 signature over ``message`` (RFC 8032 section 5.1.7).
+
+    False too where ``public`` is no key: of another length, or one that anybody can sign for.
+    """
+    try:
+        _public_key(public).verify(signature, message)
+    except (InvalidSignature, ValueError):  # the latter: no such key
+        return False
+    return True
+
+
 def digest_of(payload: bytes) -> Digest:
     """The sha256 of some bytes, in hexadecimal."""
     return Digest(sha256(payload).hexdigest())
@@ -183,11 +195,8 @@ def _signers(envelope: Envelope, keyring: Keyring) -> tuple[KeyId, ...]:
         # A key signs once, however often its signature is listed.
         if public is None or signature.keyid in found or id_of_key(public) != signature.keyid:
             continue
-        try:
-            _public_key(public).verify(signature.sig, message)
-        except (InvalidSignature, ValueError):  # the latter: no such key
-            continue
-        found.append(signature.keyid)
+        if is_signed(message, signature.sig, public):
+            found.append(signature.keyid)
     return tuple(found)
 
 

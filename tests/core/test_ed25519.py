@@ -10,7 +10,12 @@ import pytest
 from edgeagent.contracts.policy import id_of_key
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.scalars import is_sound_key
-from edgeagent.core.envelope import RefusedEnvelopeError, pre_authentication_encoding, verify
+from edgeagent.core.envelope import (
+    RefusedEnvelopeError,
+    is_signed,
+    pre_authentication_encoding,
+    verify,
+)
 from tests.support.edwards import (
     BASE,
     NEUTRAL,
@@ -103,6 +108,17 @@ def forged(public: bytes, r: bytes, number: int, payload: bytes = b"payload") ->
 def test_the_published_keys_sign_what_the_standard_says(vector: Published) -> None:
     assert vector.key.public.hex() == vector.public
     assert vector.key.sign(bytes.fromhex(vector.message)).hex() == vector.signature
+
+
+@pytest.mark.parametrize("vector", PUBLISHED, ids=lambda vector: vector.public[:8])
+def test_the_published_signatures_are_taken_and_no_others(vector: Published) -> None:
+    public, signature = bytes.fromhex(vector.public), bytes.fromhex(vector.signature)
+    message = bytes.fromhex(vector.message)
+
+    assert is_signed(message, signature, public)
+    assert not is_signed(message + b"\0", signature, public)
+    assert not is_signed(message, signature[:-1], public)
+    assert not is_signed(message, signature, public[::-1])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@ import os
 import shutil
 import subprocess
 from base64 import b64decode
+from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -18,7 +20,8 @@ from cryptography.hazmat.primitives.serialization import (
 from pydantic import JsonValue
 
 from edgeagent.contracts.command import COMMAND_BYTES, COMMAND_TYPE
-from edgeagent.core.envelope import sign, verify
+from edgeagent.contracts.door import encode
+from edgeagent.core.envelope import RefusedEnvelopeError, sign, verify
 from tests.core.test_vectors import ALL, keys_of
 from tests.support.keys import MemoryKey, keyring_of
 from tests.vectors.making import payload
@@ -62,6 +65,64 @@ def test_node_finds_the_same_signers_of_every_vector() -> None:
     told = node("verify", str(FILE))
 
     assert told == {vector.name: signers_here(vector) for vector in ALL.vectors}
+
+
+def mangled(count: int) -> Iterator[Vector]:
+    """Good envelopes with a few bytes changed, put in, left out, or said twice; always the same ones."""
+    chance = Random(8032)  # noqa: S311 - the same ones each time
+    good = [vector for vector in ALL.vectors if vector.answer == "accepted" and not vector.spaces]
+    pieces = (
+        b'"',
+        b"\\",
+        b",",
+        b"{}",
+        b"[]",
+        b"\\u0061",
+        b" ",
+        b"\n",
+        b"\0",
+        b"\xff",
+        b"=",
+        b"-",
+        b"1",
+        b'"sig":"",',
+    )
+    for number in range(count):
+        vector = chance.choice(good)
+        raw = vector.envelope
+        for _ in range(chance.randint(1, 3)):
+            # Half of the time between two tokens, where it may mean nothing at all.
+            between = [place for place, byte in enumerate(raw) if byte in b"{}[],:"]
+            place = chance.choice((chance.choice(between or [0]), chance.randrange(len(raw))))
+            length = chance.choice((0, 0, 0, 1, 30))
+            new = chance.choice((b" ", b"\n", b"\t", *pieces, raw[place : place + 40]))
+            raw = raw[:place] + new + raw[place + length :]
+        yield vector.model_copy(update={"name": f"mangled-{number}", "envelope": raw})
+
+
+def signers_of(vector: Vector) -> list[str] | None:
+    """Who has signed an envelope, as we see it."""
+    try:
+        return list(
+            verify(
+                vector.raw, keys_of(ALL.policies[vector.policy]), COMMAND_TYPE, limit=COMMAND_BYTES
+            ).signers
+        )
+    except RefusedEnvelopeError:
+        return None
+
+
+@needs_node
+def test_node_finds_the_same_signers_of_a_thousand_mangled_envelopes(tmp_path: Path) -> None:
+    vectors = list(mangled(1000))
+    file = tmp_path / "mangled.json"
+    file.write_bytes(encode(ALL.model_copy(update={"vectors": vectors})))
+
+    ours = {vector.name: signers_of(vector) for vector in vectors}
+
+    assert node("verify", str(file)) == ours
+    # Neither is the corpus all good nor all bad.
+    assert 20 < sum(signers is not None for signers in ours.values()) < 980
 
 
 @needs_node

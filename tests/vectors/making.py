@@ -45,7 +45,7 @@ def command(**changes: JsonValue) -> Fields:
         "id": "c-1",
         "hub": HUB,
         "epoch": EPOCH,
-        "device": "lamp-1",
+        "devices": ["lamp-1"],
         "action": "power",
         "arguments": {"on": True},
         "operation": "evening-lights",

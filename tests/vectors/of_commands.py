@@ -90,7 +90,7 @@ def _wrong_fields() -> Iterator[Vector]:
         "id",
         "hub",
         "epoch",
-        "device",
+        "devices",
         "action",
         "operation",
         "sequence",
@@ -114,6 +114,16 @@ def _wrong_values() -> Iterator[Vector]:
         ("an-empty-id", "No character at all.", {"id": ""}),
         ("a-path-for-an-id", "Ids name files and rows.", {"id": "../c"}),
         ("a-wildcard-for-a-hub", "A command is for one hub.", {"hub": "*"}),
+        ("one-device-as-a-text", "A list also for one.", {"devices": "lamp-1"}),
+        ("no-devices", "For nobody.", {"devices": []}),
+        ("a-device-twice", "It would be done twice.", {"devices": ["lamp-1", "lamp-2", "lamp-1"]}),
+        ("257-devices", "One too many.", {"devices": [f"lamp-{n}" for n in range(257)]}),
+        ("a-wildcard-for-a-device", "Whoever signs says which.", {"devices": ["*"]}),
+        (
+            "one-device-in-its-old-field",
+            "An unknown field, and a missing one.",
+            {"devices": None, "device": "lamp-1"},
+        ),
         ("an-epoch-in-capitals", "Hexadecimal digits are small.", {"epoch": "0190163D8694739B4FC1"}),
         ("a-blank-in-an-operation", "An operation has no blanks.", {"operation": "evening lights"}),
         ("a-sequence-of-0", "The least is 1.", {"sequence": 0}),
@@ -205,11 +215,17 @@ def _addressed() -> Iterator[Vector]:
         Reason.WRONG_HUB,
         time=NOW + DAY,
     )
-    yield refused("no-such-device", "Nobody admitted it.", _device("lamp-2"), Reason.DEVICE_UNKNOWN)
+    yield refused("no-such-device", "Nobody admitted it.", _for("lamp-2"), Reason.DEVICE_UNKNOWN)
+    both = _for("lamp-1", "lamp-2")
+    yield accepted("the-first-of-two", "Each device is judged on its own.", both, device="lamp-1")
+    yield refused("the-second-of-two", "The same.", both, Reason.DEVICE_UNKNOWN, device="lamp-2")
+    theirs = signed(payload(devices=["lamp-1", "lamp-2"]), NIGHT)
+    yield accepted("one-device-covered", "The role covers this device.", theirs, device="lamp-1")
+    yield refused("one-device-not-covered", "And not this.", theirs, Reason.NOT_ALLOWED, device="lamp-2")
 
 
-def _device(device: str) -> bytes:
-    return _said(device=device)
+def _for(*devices: str) -> bytes:
+    return _said(devices=[*devices])
 
 
 def _allowed() -> Iterator[Vector]:

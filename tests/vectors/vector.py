@@ -13,6 +13,7 @@ from pydantic import Field, JsonValue
 from edgeagent.contracts.door import Contract, decode
 from edgeagent.contracts.scalars import (
     Base64,
+    DeviceIdField,
     EpochField,
     HubIdField,
     KeyIdField,
@@ -46,6 +47,7 @@ class Vector(Contract):
         epoch: of that hub.
         time: what that hub takes for the time.
         error: how far that may be off, in milliseconds; absent when the hub does not know.
+        device: the one of its devices that the answer is for; absent where it has but one.
         stage: how far it comes.
         answer: what the hub says.
         reason: why; absent when it is accepted.
@@ -60,6 +62,7 @@ class Vector(Contract):
     epoch: EpochField
     time: Timestamp
     error: Annotated[int, Field(ge=0)] | None = None
+    device: DeviceIdField | None = None
     stage: Stage = Field(strict=False)
     answer: Literal["accepted", "held", "refused"]
     reason: str | None = None

@@ -120,8 +120,10 @@ class NarrowedAction:
             return self.variants[0]
         if CHANNEL not in arguments:
             raise MalformedError("the argument 'channel' is missing: the device has several")
+        asked = arguments[CHANNEL]
         for variant in self.variants:
-            if variant.channel is not None and same(arguments[CHANNEL], variant.channel.number):
+            # A channel is a whole number, as in the catalogue: neither 1.0 nor true is the first.
+            if variant.channel is not None and type(asked) is int and asked == variant.channel.number:
                 return variant
         raise MalformedError("the argument 'channel' names none of the device's")
 

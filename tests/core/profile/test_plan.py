@@ -198,3 +198,11 @@ def test_a_plan_stays_within_the_catalogue(data: st.DataObject) -> None:
     assert plan.effect is CATALOGUE[action].effect
     assert len(plan.steps[0].payload) < 300
     assert plan.steps[0].expectation.published == plan.steps[0].topic
+
+
+@pytest.mark.parametrize("channel", [1.0, True, "1", 0, 3])
+def test_a_channel_is_a_whole_number_that_the_device_has(channel: float | str) -> None:
+    with pytest.raises(MalformedError, match="none of the device's"):
+        DEVICES[0].plan(ActionName.POWER, {"on": True, "channel": channel}, number=1)
+
+    assert DEVICES[0].plan(ActionName.POWER, {"on": True, "channel": 1}, number=1).steps
