@@ -11,9 +11,10 @@ gone makes no difference to what is believed. The work folder is emptied before 
 """
 
 import asyncio
+import os
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -34,6 +35,8 @@ PART: Final = "part"
 FETCHED: Final = "fetched"
 """Where all of it lies in the end."""
 
+# What the manager of our service and the operator's shell tell us, and is no business of a fetch.
+_NOT_TOLD: Final = frozenset({"notify_socket", "watchdog_usec", "watchdog_pid", "credentials_directory"})
 _SAID_BYTES: Final = 2000
 
 
@@ -46,6 +49,7 @@ class SourceSettings:
         root: the first root; None where its file cannot be read: then only what is held can go on.
         work: a folder that nobody else uses.
         ca_file: the authorities that count, PEM; the system's where absent.
+        proxy: to go through on the way to an ``https`` address; nothing is read from the environment.
         longest: for a whole fetch.
     """
 
@@ -53,6 +57,7 @@ class SourceSettings:
     root: bytes | None
     work: Path
     ca_file: Path | None = None
+    proxy: str | None = field(default=None, repr=False)  # it may hold a password
     longest: timedelta = timedelta(minutes=2)
 
 
@@ -105,6 +110,7 @@ class TufSource:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "edgeagent", "fetch-policy", *words),
+            env=_environment(settings.proxy),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
@@ -124,3 +130,16 @@ class TufSource:
                 Trouble.UNREACHABLE,
                 complaint.removeprefix("edgeagent: ") or f"the fetch ended with {process.returncode}",
             )
+
+
+def _environment(proxy: str | None) -> dict[str, str]:
+    """The fetching process's variables: no secret's place, and no proxy but ours.
+
+    The proxy goes this way since everybody on the machine can read a command line.
+    """
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name.lower() not in _NOT_TOLD and not name.lower().endswith("_proxy")
+    }
+    return kept if proxy is None else kept | {"https_proxy": proxy}
