@@ -131,7 +131,7 @@ class KeepingReader(Reader):
         path = _below(self._folder, url)
         chunks = self._reader.fetch(url)
         first = next(chunks, b"")  # who is not there leaves no copy
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(exist_ok=True)
         with path.open("wb") as copy:
             yield self._kept(copy, first)
             for chunk in chunks:
