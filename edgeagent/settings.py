@@ -149,6 +149,7 @@ def policy_source(config: Config, path: Path) -> "TufSource | None":
             root=_bytes_of(secret_path(path, config.policy.root), _ROOT_BYTES),
             work=config.hub.state_dir / "policy-fetch",
             ca_file=_near(path, config.policy.ca_file),
+            proxy=None if config.cloud is None else config.cloud.proxy,
         )
     )
 

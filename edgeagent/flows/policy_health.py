@@ -24,8 +24,8 @@ def policy_check(trust: Trust, wall: Wall) -> Check:
     if trust.policy_problem:
         return _check(
             Level.WARNING,
-            f"{version} is in force; the file was refused: {trust.policy_problem}",
-            "sign the file anew, with a higher version; or see what is published in its place",
+            f"{version} is in force; what came later was refused: {trust.policy_problem}",
+            "sign or publish it anew, with a higher version",
         )
     if until - wall.earliest <= min(_SOON, (until - begun) / 4):
         why = f"; it cannot be renewed: {trust.source_problem}" if trust.source_problem else ""

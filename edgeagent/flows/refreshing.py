@@ -138,8 +138,6 @@ class Refreshing:
             await self._refuse(why, Reason.MALFORMED)
         except WrongPolicyError as why:
             await self._refuse(why, why.reason)
-        except LostRaceError as why:
-            await self._refuse(why, None)
         else:
             return True
         return False
@@ -168,7 +166,13 @@ class Refreshing:
             policies.save_published(tx, policy.version, published, wall.best, is_over=wall.earliest >= until)
             audit.append(tx, [act], stamp)
 
-        await self._store.write(take)
+        try:
+            await self._store.write(take)
+        except LostRaceError as why:
+            # By another way, such as a signed file, or under another first root.
+            raise WrongPolicyError(
+                f"a later version than {policy.version} was in force before: publish a higher one"
+            ) from why
         self._recorded = ""
         self._trust.put_in_force(policy, (wall.best, until))
         log.info("policy accepted", extra={"version": policy.version, "until": timestamp_text(until)})

@@ -181,7 +181,7 @@ class TestThePolicy:
             check = await desk.check("policy")
 
             assert check.level is Level.WARNING
-            assert "version 3 is in force; the file was refused: version 2 is older" in check.summary
+            assert "version 3 is in force; what came later was refused: version 2 is older" in check.summary
 
     @pytest.mark.parametrize(
         ("signer", "file", "level", "word"),

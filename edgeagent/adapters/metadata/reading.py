@@ -68,9 +68,10 @@ class FolderReader(Reader):
             raise DownloadHTTPError(f"there is no {url}", _NOT_FOUND) from why
         except OSError as why:
             raise DownloadError(f"cannot read {url}: {why.strerror}") from why
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise DownloadError(f"{url} is no file")
         with open(handle, "rb") as file:  # noqa: PTH123 - a handle, not a path
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise DownloadError(f"{url} is no file")
             yield from _chunks(file, url)
 
 
@@ -96,7 +97,13 @@ class WebReader(Reader):
             with closing(self._opener.open(request, timeout=_PATIENCE.total_seconds())) as answer:
                 if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
                     raise DownloadError(f"{url} comes compressed, which was not asked for")
-                yield from _chunks(answer, url)
+                promised, came = answer.headers.get("Content-Length"), 0
+                for chunk in _chunks(answer, url):
+                    came += len(chunk)
+                    yield chunk
+                # Read in pieces, http.client says nothing of what does not come.
+                if promised is not None and promised != str(came):
+                    raise DownloadError(f"{url} breaks off")
         except urllib.error.HTTPError as why:
             with why:
                 raise DownloadHTTPError(f"{url}: HTTP {why.code}", why.code) from why
@@ -124,7 +131,7 @@ class KeepingReader(Reader):
         path = _below(self._folder, url)
         chunks = self._reader.fetch(url)
         first = next(chunks, b"")  # who is not there leaves no copy
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(exist_ok=True)
         with path.open("wb") as copy:
             yield self._kept(copy, first)
             for chunk in chunks:

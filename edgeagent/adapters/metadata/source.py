@@ -1,8 +1,8 @@
 """The policy's source: fetched by a process of its own, verified here.
 
-    work folder/trusted   what is held, for the fetching process to begin with
-               /part      what it has fetched so far
-               /fetched   all of it, in the layout of the repository: moved here in one step
+    work folder/<errand>/trusted   what is held, for the fetching process to begin with
+                        /part      what it has fetched so far
+                        /fetched   all of it, in the layout of the repository: moved here in one step
 
 The process (``edgeagent fetch-policy``, see ``edgeagent/fetcher``) touches the network and strangers' bytes,
 knows nothing of the store, and is killed when it takes too long. What it leaves is judged anew from here,
@@ -11,18 +11,20 @@ gone makes no difference to what is believed. The work folder is emptied before 
 """
 
 import asyncio
+import os
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from typing import Final
 
 from edgeagent.adapters.metadata.reading import FolderReader
 from edgeagent.adapters.metadata.verifying import lay_out, published, stands_behind
 from edgeagent.contracts.scalars import timestamp_text
-from edgeagent.errors import StorageError
+from edgeagent.errors import StorageError, TransientError
 from edgeagent.ids import Digest
 from edgeagent.ports.links import LinkError, Trouble
 from edgeagent.ports.policy_source import Held, Published
@@ -34,6 +36,8 @@ PART: Final = "part"
 FETCHED: Final = "fetched"
 """Where all of it lies in the end."""
 
+# What the manager of our service and the operator's shell tell us, and is no business of a fetch.
+_NOT_TOLD: Final = frozenset({"notify_socket", "watchdog_usec", "watchdog_pid", "credentials_directory"})
 _SAID_BYTES: Final = 2000
 
 
@@ -46,6 +50,7 @@ class SourceSettings:
         root: the first root; None where its file cannot be read: then only what is held can go on.
         work: a folder that nobody else uses.
         ca_file: the authorities that count, PEM; the system's where absent.
+        proxy: to go through on the way to an ``https`` address; nothing is read from the environment.
         longest: for a whole fetch.
     """
 
@@ -53,6 +58,7 @@ class SourceSettings:
     root: bytes | None
     work: Path
     ca_file: Path | None = None
+    proxy: str | None = field(default=None, repr=False)  # it may hold a password
     longest: timedelta = timedelta(minutes=2)
 
 
@@ -72,13 +78,16 @@ class TufSource:
     async def published(self, held: Held | None, now: datetime) -> Published:
         """See ``PolicySource``."""
         bootstrap, pin = self._begin_with(held)
-        await asyncio.to_thread(self._prepare, bootstrap, held)
+        work = self._settings.work
+        # A name of its own: should we be killed, the process goes on for a while in a folder that is no more.
+        errand = work / token_hex(8)
         try:
-            await self._fetch(now)
-            fetched = self._settings.work / FETCHED
-            return await asyncio.to_thread(published, FolderReader(fetched), bootstrap, held, now, pin)
+            await asyncio.to_thread(self._prepare, errand, bootstrap, held)
+            await self._fetch(errand, now)
+            reader = FolderReader(errand / FETCHED)
+            return await asyncio.to_thread(published, reader, bootstrap, held, now, pin)
         finally:
-            await asyncio.to_thread(shutil.rmtree, self._settings.work, ignore_errors=True)
+            await asyncio.to_thread(shutil.rmtree, work, ignore_errors=True)
 
     def _begin_with(self, held: Held | None) -> tuple[bytes, Digest]:
         """The root that trust begins with: the newest that goes back to the pinned one."""
@@ -88,27 +97,19 @@ class TufSource:
             raise LinkError(Trouble.UNREACHABLE, "the file of the first root cannot be read")
         return self._settings.root, self._pin
 
-    def _prepare(self, bootstrap: bytes, held: Held | None) -> None:
+    def _prepare(self, errand: Path, bootstrap: bytes, held: Held | None) -> None:
         work = self._settings.work
         try:
             shutil.rmtree(work, ignore_errors=True)
             work.mkdir(mode=0o700)
-            lay_out(work / TRUSTED, bootstrap, held)
+            errand.mkdir()
+            lay_out(errand / TRUSTED, bootstrap, held)
         except OSError as why:
             raise StorageError(f"cannot write to {work}: {why.strerror}") from why
 
-    async def _fetch(self, now: datetime) -> None:
+    async def _fetch(self, errand: Path, now: datetime) -> None:
         settings = self._settings
-        words = ["--from", settings.place, "--into", str(settings.work), "--now", timestamp_text(now)]
-        if settings.ca_file is not None:
-            words += ["--ca-file", str(settings.ca_file)]
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-m", "edgeagent", "fetch-policy", *words),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-        )
+        process = await self._process(errand, now)
         try:
             async with asyncio.timeout(settings.longest.total_seconds()):
                 _, said = await process.communicate()
@@ -124,3 +125,33 @@ class TufSource:
                 Trouble.UNREACHABLE,
                 complaint.removeprefix("edgeagent: ") or f"the fetch ended with {process.returncode}",
             )
+
+    async def _process(self, errand: Path, now: datetime) -> asyncio.subprocess.Process:
+        settings = self._settings
+        words = ["--from", settings.place, "--into", str(errand), "--now", timestamp_text(now)]
+        if settings.ca_file is not None:
+            words += ["--ca-file", str(settings.ca_file)]
+        try:
+            return await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-m", "edgeagent", "fetch-policy", *words),
+                env=_environment(settings.proxy),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        except OSError as why:
+            raise TransientError(f"cannot start the fetch: {why.strerror}") from why
+
+
+def _environment(proxy: str | None) -> dict[str, str]:
+    """The fetching process's variables: no secret's place, and no proxy but ours.
+
+    The proxy goes this way since everybody on the machine can read a command line.
+    """
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name.lower() not in _NOT_TOLD and not name.lower().endswith("_proxy")
+    }
+    return kept if proxy is None else kept | {"https_proxy": proxy}

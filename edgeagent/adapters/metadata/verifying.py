@@ -131,33 +131,38 @@ def published(
         LinkError: a part of it is not there.
         StorageError: there is no room to work in.
     """
-    with TemporaryDirectory(prefix="edgeagent-policy-") as scratch:
-        folder = Path(scratch) / "trusted"
-        lay_out(folder, bootstrap, held)
-        with _refusals(folder, bootstrap):
-            client = Client(folder, reader, now, bootstrap)
-            client.refresh()
-            _check_marks(client, held)
-            target = client.policy_target()
-            policy = Path(client.download_target(target, str(folder / "policy"))).read_bytes()
-            root, timestamp, snapshot, targets = client.roles
-            metadata = Metadata(
-                root=(folder / "root.json").read_bytes(),
-                timestamp=(folder / "timestamp.json").read_bytes(),
-                snapshot=(folder / "snapshot.json").read_bytes(),
-                targets=(folder / "targets.json").read_bytes(),
-            )
-            return Published(
-                held=Held(policy=policy, metadata=metadata, pin=pin),
-                versions=Versions(
-                    root=root.version,
-                    timestamp=timestamp.version,
-                    snapshot=snapshot.version,
-                    targets=targets.version,
-                ),
-                expires_at=min(role.expires for role in (timestamp, snapshot, targets)).astimezone(UTC),
-                is_anew=held is not None and not _stands("targets", Targets, held.metadata.targets, root),
-            )
+    try:
+        with TemporaryDirectory(prefix="edgeagent-policy-") as scratch:
+            folder = Path(scratch) / "trusted"
+            lay_out(folder, bootstrap, held)
+            with _refusals(folder, bootstrap):
+                return _published(Client(folder, reader, now, bootstrap), folder, held, pin)
+    except OSError as why:
+        raise StorageError(f"no room for the policy's metadata: {why.strerror}") from why
+
+
+def _published(client: Client, folder: Path, held: Held | None, pin: Digest) -> Published:
+    client.refresh()
+    _check_marks(client, held)
+    policy = Path(client.download_target(client.policy_target(), str(folder / "policy"))).read_bytes()
+    root, timestamp, snapshot, targets = client.roles
+    metadata = Metadata(
+        root=(folder / "root.json").read_bytes(),
+        timestamp=(folder / "timestamp.json").read_bytes(),
+        snapshot=(folder / "snapshot.json").read_bytes(),
+        targets=(folder / "targets.json").read_bytes(),
+    )
+    return Published(
+        held=Held(policy=policy, metadata=metadata, pin=pin),
+        versions=Versions(
+            root=root.version,
+            timestamp=timestamp.version,
+            snapshot=snapshot.version,
+            targets=targets.version,
+        ),
+        expires_at=min(role.expires for role in (timestamp, snapshot, targets)).astimezone(UTC),
+        is_anew=held is not None and not _stands("targets", Targets, held.metadata.targets, root),
+    )
 
 
 def check_root(raw: bytes, *, limit: int) -> None:
@@ -196,8 +201,8 @@ def _refusals(folder: Path, bootstrap: bytes) -> Iterator[None]:
         raise UnprovenMetadataError(_said(why), _later_root(folder, bootstrap)) from why
     except exceptions.DownloadError as why:
         raise LinkError(Trouble.UNREACHABLE, _said(why)) from why
-    except OSError as why:
-        raise StorageError(f"no room for the policy's metadata: {why.strerror}") from why
+    except OSError:
+        raise
     except Exception as why:  # whatever a library makes of hostile bytes, they are not metadata
         raise UnprovenMetadataError(f"not metadata: {type(why).__name__}") from why
 
