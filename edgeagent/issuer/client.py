@@ -228,6 +228,10 @@ class IssuerClient:
         """What the producer's gate refused, newest minute first. Raises as ``hub``."""
         return (await self._get("/v1/refusals", {"most": str(most)})).read(RefusalsAnswer).refusals
 
+    async def gate(self, *, most: int = 100) -> RefusalsAnswer:
+        """What the producer's gate refused, with its breakers. Raises as ``hub``."""
+        return (await self._get("/v1/refusals", {"most": str(most)})).read(RefusalsAnswer)
+
     async def _get(self, path: str, query: dict[str, str], *, patience: timedelta = timedelta(0)) -> Answer:
         answer = await self._exchange.ask(Question(method="GET", path=path, query=query, patience=patience))
         _raise_refusal(answer)
