@@ -169,6 +169,10 @@ class IssuerClient:
         [device] = order.command.devices
         return (await self.receipts(order, within=within))[device]
 
+    async def envelope(self, hub: HubId, command: CommandId) -> bytes:
+        """What a command's issuer sent, with the most signatures that came. Raises as ``status``."""
+        return (await self._get(f"/v1/hubs/{hub}/commands/{command}/envelope", {})).body
+
     async def receipts(self, order: SignedCommand, *, within: timedelta) -> dict[DeviceId, Receipt]:
         """Wait for a command's receipts, and check that each is one about exactly what was signed.
 

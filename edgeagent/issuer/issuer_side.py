@@ -134,6 +134,15 @@ class IssuerSide:
                     return answer(status)
                 await heard(bell, within=left)
 
+    async def envelope(self, request: web.Request, _who: Principal) -> web.Response:
+        """GET commands/{id}/envelope: what its issuer sent, byte for byte."""
+        hub = hub_of(request, self._service.tokens)
+        command = _command_of(request)
+        envelope = await self._service.database.read(lambda db: commands.envelope(db, hub, command))
+        if envelope is None:
+            raise ProblemError(HTTPStatus.NOT_FOUND, Fault.NOT_FOUND, "there is no such command")
+        return answer_bytes(envelope)
+
     async def hub(self, request: web.Request, _who: Principal) -> web.Response:
         """GET a hub: its epoch, its newest hello, what is stored of its streams."""
         hub = hub_of(request, self._service.tokens)

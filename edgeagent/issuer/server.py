@@ -152,6 +152,11 @@ def application(service: Service) -> web.Application:
             web.get(
                 f"{here}/commands/{{command}}", behind(tokens, _READERS, issuer.command), allow_head=False
             ),
+            web.get(
+                f"{here}/commands/{{command}}/envelope",
+                behind(tokens, _READERS, issuer.envelope),
+                allow_head=False,
+            ),
             web.get(here, behind(tokens, _READERS, issuer.hub), allow_head=False),
             web.get(f"{here}/devices", behind(tokens, _READERS, issuer.devices), allow_head=False),
             web.get(f"{here}/events", behind(tokens, _READERS, issuer.events), allow_head=False),
