@@ -171,7 +171,14 @@ class Hub:
                 holder = f"{tier}-{number}"
                 flows[holder] = partial(dispatch.run, holder)
         if self.queue is not None:
-            flows["downlink"] = Downlink(self.queue, admission, around, DownlinkSettings()).run
+            downlink = Downlink(self.queue, admission, around, DownlinkSettings())
+            known = Bell()
+            trust.when_proven(known.ring)
+            # A policy that is published may come after the first command; of others it is known by now.
+            published = self.config.policy is not None and self.config.policy.source is not None
+            flows["downlink"] = partial(
+                downlink.run_when, lambda: trust.policy is not None or not published, known
+            )
         return LocalCommands(self.store, admission, key, around)
 
 

@@ -3,8 +3,8 @@
     init | refresh | repository check       the folder that hubs get their policy from
     keys new | show | rotate | revoke       what signs
     policy sample | sign | publish          who may do what
-    command sign | send | watch             what is to happen, and what became of it
-    token new | serve                       the reference queue server
+    command sign | send | watch | resign    what is to happen, and what became of it
+    token new | serve | refusals            the reference queue server
 
 It is for the machine of whoever operates hubs, not for a hub; what it needs is imported where it is used.
 """

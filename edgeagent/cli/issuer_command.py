@@ -5,6 +5,8 @@ from datetime import timedelta
 
 from edgeagent.cli.arguments import action_of, arguments_of, length_of_time
 from edgeagent.cli.issuer_asking import add_login, add_signing, client_of, clock, finished, signers_of
+from edgeagent.cli.issuer_queue import add_sending
+from edgeagent.cli.issuer_resign import add_resign
 from edgeagent.cli.words import Nouns
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import Precondition
@@ -29,6 +31,8 @@ def add_command(verbs: Nouns) -> None:
     sign.add_argument("--if-version", type=int, help="only if the device is at this version")
     add_login(sign, required=False)
     sign.set_defaults(handler=_sign_command)
+    add_sending(command)
+    add_resign(command)
 
 
 def _sign_command(arguments: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from edgeagent.cli.arguments import length_of_time
 from edgeagent.cli.issuer_asking import add_login, client_of, clock, finished
-from edgeagent.cli.printing import safe, show_json
+from edgeagent.cli.printing import safe, show_json, table
 from edgeagent.cli.words import Nouns
 from edgeagent.contracts.command import COMMAND_BYTES, Command
 from edgeagent.contracts.door import decode
@@ -20,7 +20,7 @@ from edgeagent.ids import command_id, hub_id
 
 if TYPE_CHECKING:
     from edgeagent.issuer.client import IssuerClient
-    from edgeagent.issuer.wire import CommandStatus
+    from edgeagent.issuer.wire import CommandStatus, RefusalsAnswer
 
 EXIT_NOT_DONE: Final = 1
 EXIT_UNKNOWN: Final = 3
@@ -29,6 +29,15 @@ EXIT_STILL_OPEN: Final = 4
 
 def add_queue(verbs: Nouns) -> None:
     """Add the words that speak to the queue."""
+    add_sending(verbs)
+    refusals = verbs.add_parser("refusals", help="what the queue's gate refused, and whom it has stopped")
+    refusals.add_argument("--most", type=int, default=20, help="20")
+    add_login(refusals, required=True)
+    refusals.set_defaults(handler=_refusals)
+
+
+def add_sending(verbs: Nouns) -> None:
+    """Add the words that send a command and wait for it."""
     send = verbs.add_parser("send", help="put a signed command into the queue")
     send.add_argument("file", metavar="FILE", help="the envelope; - for standard input")
     add_login(send, required=True)
@@ -47,7 +56,7 @@ def add_queue(verbs: Nouns) -> None:
 
 
 def _send(arguments: argparse.Namespace) -> int:
-    envelope = _envelope(arguments.file)
+    envelope = read_envelope(arguments.file)
     hub = decode(Command, unproven_payload(envelope), limit=COMMAND_BYTES).hub
 
     async def send() -> int:
@@ -62,8 +71,12 @@ def _send(arguments: argparse.Namespace) -> int:
     return finished(send())
 
 
-def _envelope(file: str) -> bytes:
-    """Read what is to be sent."""
+def read_envelope(file: str) -> bytes:
+    """Read what is to be sent.
+
+    Raises:
+        RejectedError: it cannot be read, or is larger than any command.
+    """
     if file == "-":
         envelope = sys.stdin.buffer.read(COMMAND_BYTES + 1).strip()
     else:
@@ -75,6 +88,28 @@ def _envelope(file: str) -> bytes:
     if len(envelope) > COMMAND_BYTES:
         raise MalformedError(f"more than the {COMMAND_BYTES} bytes that a command may have")
     return envelope
+
+
+def _refusals(arguments: argparse.Namespace) -> int:
+    async def ask() -> "RefusalsAnswer":
+        async with client_of(arguments) as client:
+            return await client.gate(most=arguments.most)
+
+    told = finished(ask())
+    if arguments.json:
+        show_json(told)
+        return 0
+    table(
+        ("MINUTE", "COUNT", "REASON", "ORIGIN", "ONE OF THEM"),
+        [
+            (f"{row.minute:%Y-%m-%d %H:%M}", str(row.count), row.reason, row.origin, row.sample or "-")
+            for row in told.refusals
+        ],
+    )
+    for breaker in told.breakers:
+        words = f"stopped: {breaker.action} of {breaker.origin}, until {breaker.until:%Y-%m-%d %H:%M:%S} UTC"
+        print(safe(words))
+    return 0
 
 
 def _watch(arguments: argparse.Namespace) -> int:

@@ -16,6 +16,9 @@ def add_serve(verbs: Nouns) -> None:
     serve.add_argument("--tokens", type=Path, required=True, help="logins; see edgeagent issuer token new")
     serve.add_argument("--time-key", type=Path, help="the key that signs the time")
     serve.add_argument("--policy", type=Path, help="the signed policy, to refuse early what hubs would")
+    serve.add_argument(
+        "--repository", type=Path, help="the policy's repository, served to hubs; in place of --policy"
+    )
     serve.add_argument("--tls-cert", type=Path, help="certificate chain; none is for loopback only")
     serve.add_argument("--tls-key", type=Path, help="its key")
     serve.set_defaults(handler=_serve)
@@ -39,6 +42,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         key=arguments.tls_key,
         time_key=arguments.time_key,
         policy=arguments.policy,
+        repository=arguments.repository,
     )
     run(settings, clock(), listening=lambda number: print(f"listening on {host}:{number}", flush=True))
     return 0

@@ -49,6 +49,10 @@ class Reason(StrEnum):
     NOT_ALLOWED = "not_allowed", "The policy does not let this issuer do this to this device."
     BANNED = "banned", "The policy bans this action, device or key for good."
     STOPPED = "stopped", "The kill switch is thrown for this kind of command."
+    BREAKER_OPEN = (
+        "breaker_open",
+        "Too many such commands of this origin were refused; for a while none is taken.",
+    )
     NOT_LATER = "not_later", "A later order about the same kind of command has come."
     UNSUPPORTED_ACTION = "unsupported_action", "The device has no such action."
     BAD_ARGUMENTS = "bad_arguments", "An argument is missing, unknown, or out of the device's range."

@@ -9,13 +9,14 @@ is judged at once, or handed back when the store cannot take it.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from edgeagent.core.retry import Backoff, BackoffRule
 from edgeagent.errors import StorageError
 from edgeagent.flows.admission import Admission, Arrival
+from edgeagent.flows.bells import Bell
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ports.cloud import CommandSource, Delivery
 from edgeagent.ports.links import LinkError, Trouble
@@ -58,6 +59,19 @@ class Downlink:
         self._backoff = Backoff(settings.backoff)
         self.trouble: Trouble | None = None
         self.why = ""
+
+    async def run_when(self, ready: Callable[[], bool], bell: Bell) -> None:
+        """Fetch from the moment on in which commands can be judged; ends only by cancellation.
+
+        What is taken before the first policy has come would be refused for good.
+
+        Args:
+            ready: whether they can.
+            bell: rings when that may have changed.
+        """
+        while not ready():
+            await bell.wait(None)
+        await self.run()
 
     async def run(self) -> None:
         """Fetch what is there and what comes; ends only by cancellation."""

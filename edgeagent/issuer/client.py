@@ -169,6 +169,10 @@ class IssuerClient:
         [device] = order.command.devices
         return (await self.receipts(order, within=within))[device]
 
+    async def envelope(self, hub: HubId, command: CommandId) -> bytes:
+        """What a command's issuer sent, with the most signatures that came. Raises as ``status``."""
+        return (await self._get(f"/v1/hubs/{hub}/commands/{command}/envelope", {})).body
+
     async def receipts(self, order: SignedCommand, *, within: timedelta) -> dict[DeviceId, Receipt]:
         """Wait for a command's receipts, and check that each is one about exactly what was signed.
 
@@ -227,6 +231,10 @@ class IssuerClient:
     async def refusals(self, *, most: int = 100) -> list[RefusalCount]:
         """What the producer's gate refused, newest minute first. Raises as ``hub``."""
         return (await self._get("/v1/refusals", {"most": str(most)})).read(RefusalsAnswer).refusals
+
+    async def gate(self, *, most: int = 100) -> RefusalsAnswer:
+        """What the producer's gate refused, with its breakers. Raises as ``hub``."""
+        return (await self._get("/v1/refusals", {"most": str(most)})).read(RefusalsAnswer)
 
     async def _get(self, path: str, query: dict[str, str], *, patience: timedelta = timedelta(0)) -> Answer:
         answer = await self._exchange.ask(Question(method="GET", path=path, query=query, patience=patience))

@@ -1,6 +1,7 @@
 """The issuer's side of the queue: commands in, results out, and everything that is known, to read."""
 
 import logging
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
@@ -13,20 +14,22 @@ from edgeagent.adapters.cloud.wire import JSON, LONGEST_WAIT, Fault
 from edgeagent.contracts.command import COMMAND_BYTES
 from edgeagent.contracts.door import Contract
 from edgeagent.contracts.event import Stream
+from edgeagent.contracts.policy import BreakerRule
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.scalars import EpochField
 from edgeagent.errors import MalformedError
-from edgeagent.ids import CommandId, Epoch, HubId, command_id
+from edgeagent.ids import CommandId, Epoch, HubId, KeyId, command_id
 from edgeagent.issuer.access import hub_of
 from edgeagent.issuer.bells import About, heard
 from edgeagent.issuer.bodies import ProblemError, answer, answer_bytes, read_body, read_query
-from edgeagent.issuer.producer_gate import GateRefusedError, GateWorld, judge
+from edgeagent.issuer.producer_gate import GateRefusedError, GateWorld, Passed, judge
 from edgeagent.issuer.service import Service
-from edgeagent.issuer.store import commands, hubs, refusals, streams
+from edgeagent.issuer.store import breakers, commands, hubs, refusals, streams
+from edgeagent.issuer.store.breakers import Circuit
 from edgeagent.issuer.store.commands import IdConflictError, QueueFullError
 from edgeagent.issuer.store.opening import Instant
 from edgeagent.issuer.tokens import Principal
-from edgeagent.issuer.wire import CommandState, CommandStatus, DevicesAnswer, HubStatus, RefusalsAnswer
+from edgeagent.issuer.wire import CommandState, CommandStatus, DevicesAnswer, HubStatus, RefusalsAnswer, Turn
 from edgeagent.store.database import Snapshot, Transaction
 
 log = logging.getLogger(__name__)
@@ -101,7 +104,7 @@ class IssuerSide:
         raw = await read_body(request, limit=COMMAND_BYTES, within=self._service.limits.body_time)
         now = Instant.of(self._service.clock)
         try:
-            status = await self._take(hub, raw, now)
+            status = await self._take(hub, raw, who, now)
         except GateRefusedError as why:
             await self._count(why, who, now)
             raise ProblemError(
@@ -112,6 +115,7 @@ class IssuerSide:
                 HTTPStatus.SERVICE_UNAVAILABLE, Fault.BUSY, str(why), retry_after=_COME_AGAIN
             ) from why
         self._service.bells.ring(hub, About.QUEUE)
+        self._service.instruments.taken()
         log.info("command taken", extra={"hub": hub, "command": status.id, "devices": len(status.devices)})
         return answer(status, status=HTTPStatus.ACCEPTED)
 
@@ -129,6 +133,15 @@ class IssuerSide:
                 if moved or left <= timedelta(0) or self._service.bells.closing:
                     return answer(status)
                 await heard(bell, within=left)
+
+    async def envelope(self, request: web.Request, _who: Principal) -> web.Response:
+        """GET commands/{id}/envelope: what its issuer sent, byte for byte."""
+        hub = hub_of(request, self._service.tokens)
+        command = _command_of(request)
+        envelope = await self._service.database.read(lambda db: commands.envelope(db, hub, command))
+        if envelope is None:
+            raise ProblemError(HTTPStatus.NOT_FOUND, Fault.NOT_FOUND, "there is no such command")
+        return answer_bytes(envelope)
 
     async def hub(self, request: web.Request, _who: Principal) -> web.Response:
         """GET a hub: its epoch, its newest hello, what is stored of its streams."""
@@ -183,41 +196,63 @@ class IssuerSide:
     async def refusals(self, request: web.Request, _who: Principal) -> web.Response:
         """GET refusals: what the producer's gate refused, counted."""
         most = read_query(request, RefusalsQuery).most
-        rows = await self._service.database.read(partial(refusals.newest, most=most))
-        return answer(RefusalsAnswer(refusals=rows))
 
-    async def _take(self, hub: HubId, raw: bytes, now: Instant) -> CommandStatus:
+        def read(db: Snapshot) -> RefusalsAnswer:
+            return RefusalsAnswer(
+                refusals=refusals.newest(db, most=most),
+                breakers=breakers.standing(db, most=most),
+                turns=breakers.turns(db, most=most),
+            )
+
+        return answer(await self._service.database.read(read))
+
+    async def metrics(self, _request: web.Request, _who: Principal) -> web.Response:
+        """GET metrics: what the producer's gate counts, for Prometheus."""
+        return web.Response(body=self._service.instruments.text(), content_type="text/plain", charset="utf-8")
+
+    async def _take(self, hub: HubId, raw: bytes, who: Principal, now: Instant) -> CommandStatus:
         """Judge and queue in one transaction, so that the epoch it is judged by is the one in force.
 
         Raises:
             GateRefusedError: it is not queued.
             QueueFullError: too many wait.
         """
-        policy, most = self._service.policy, self._service.limits.waiting
+        policy, most = self._service.policy.current(), self._service.limits.waiting
 
         def take(tx: Transaction) -> CommandStatus:
             current = hubs.current_epoch(tx, hub)
             epoch = None if current is None else current.epoch
             passed = judge(raw, GateWorld(hub=hub, epoch=epoch, now=now.wall, policy=policy))
+            circuit = Circuit(_origin(passed.signers, who), passed.command.action)
+            _refuse_if_open(tx, circuit, passed, now)
             try:
                 commands.enqueue(tx, hub, passed, raw, now=now, most_waiting=most)
             except IdConflictError as why:
-                origin = passed.signers[0] if passed.signers else None
-                raise GateRefusedError(
-                    Reason.ID_CONFLICT, str(why), origin=origin, command=passed.command.id
-                ) from why
+                raise _refusal(Reason.ID_CONFLICT, str(why), passed) from why
+            breakers.passed(tx, circuit, now)
             return _known(commands.status(tx, hub, passed.command.id, now))
 
         return await self._service.database.write(take)
 
     async def _count(self, why: GateRefusedError, who: Principal, now: Instant) -> None:
-        origin = why.origin or f"token:{who.name}"
+        origin = _origin(() if why.origin is None else (why.origin,), who)
         log.info(
             "command refused", extra={"reason": why.reason, "origin": origin, "command": why.command or ""}
         )
-        await self._service.database.write(
-            partial(refusals.count, origin=origin, reason=why.reason, sample=why.command, now=now)
-        )
+        policy = self._service.policy.current()
+        rule = BreakerRule() if policy is None else policy.breaker
+
+        def count(tx: Transaction) -> Turn | None:
+            refusals.count(tx, origin=origin, reason=why.reason, sample=why.command, now=now)
+            if why.action is None:
+                return None  # nothing of it could have been queued, whoever sent it
+            return breakers.refused(tx, Circuit(origin, why.action), why.reason, rule, now)
+
+        turn = await self._service.database.write(count)
+        self._service.instruments.refused(origin, why.reason)
+        if turn is not None:
+            self._service.instruments.turned(turn)
+            log.warning("breaker", extra={"turn": turn, "origin": origin, "action": why.action or ""})
 
     async def _status(self, hub: HubId, command: CommandId) -> CommandStatus:
         now = Instant.of(self._service.clock)
@@ -231,6 +266,31 @@ class IssuerSide:
             if expired
             else status
         )
+
+
+def _origin(signers: Sequence[KeyId], who: Principal) -> str:
+    """Whom a command is counted for: the key that verified, else the login that sent it."""
+    return signers[0] if signers else f"token:{who.name}"
+
+
+def _refuse_if_open(tx: Transaction, circuit: Circuit, passed: Passed, now: Instant) -> None:
+    until = breakers.open_until(tx, circuit, now)
+    if until is not None:
+        words = (
+            f"too many {circuit.action} of this origin were refused; try again at {until:%Y-%m-%dT%H:%M:%SZ}"
+        )
+        raise _refusal(Reason.BREAKER_OPEN, words, passed)
+
+
+def _refusal(reason: Reason, words: str, passed: Passed) -> GateRefusedError:
+    """The refusal of a command that has passed all but this."""
+    return GateRefusedError(
+        reason,
+        words,
+        origin=passed.signers[0] if passed.signers else None,
+        command=passed.command.id,
+        action=passed.command.action,
+    )
 
 
 def _look(hub: HubId, command: CommandId, now: Instant, db: Snapshot) -> CommandStatus | None:

@@ -73,15 +73,23 @@ class GateRefusedError(RejectedError):
         reason: the code.
         origin: the key that verified; None when none did.
         command: the command's id, where it could be read.
+        action: what it asks, where it could be read.
     """
 
     def __init__(
-        self, reason: Reason, why: str, *, origin: KeyId | None = None, command: CommandId | None = None
+        self,
+        reason: Reason,
+        why: str,
+        *,
+        origin: KeyId | None = None,
+        command: CommandId | None = None,
+        action: ActionName | None = None,
     ) -> None:
         super().__init__(why)
         self.reason = reason
         self.origin = origin
         self.command = command
+        self.action = action
 
 
 def judge(raw: bytes, world: GateWorld) -> Passed:
@@ -97,7 +105,9 @@ def judge(raw: bytes, world: GateWorld) -> Passed:
     except MalformedError as why:
         raise GateRefusedError(Reason.MALFORMED, str(why), origin=origin) from why
     for reason, words in _objections(command, verified, world):
-        raise GateRefusedError(reason, words or reason.sentence, origin=origin, command=command.id)
+        raise GateRefusedError(
+            reason, words or reason.sentence, origin=origin, command=command.id, action=command.action
+        )
     return Passed(command, verified.sha256, verified.signers)
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from aiohttp import web
+from prometheus_client import CollectorRegistry
 from typing_extensions import override
 
 from edgeagent.adapters.cloud.wire import Fault, Health
@@ -30,9 +31,13 @@ from edgeagent.issuer.access import behind
 from edgeagent.issuer.bells import Bells
 from edgeagent.issuer.bodies import ProblemError, answer
 from edgeagent.issuer.hub_side import HubSide
+from edgeagent.issuer.instruments import Instruments
 from edgeagent.issuer.issuer_side import IssuerSide
 from edgeagent.issuer.keys import load_key
 from edgeagent.issuer.policies import policy_of
+from edgeagent.issuer.policy_in_force import FixedPolicy, PolicyInForce, RepositoryPolicy
+from edgeagent.issuer.policy_side import PolicySide
+from edgeagent.issuer.repository.files import RepositoryFiles
 from edgeagent.issuer.service import Service
 from edgeagent.issuer.settings import ServerSettings
 from edgeagent.issuer.store.opening import open_queue
@@ -86,7 +91,8 @@ async def serve(
         context = _tls(settings)
         tokens = TokenFile(settings.tokens)
         tokens.load()
-        policy = None if settings.policy is None else _policy(settings.policy)
+        repository = None if settings.repository is None else RepositoryFiles(settings.repository)
+        policy = _policy_in_force(settings, repository)
         time_key = None if settings.time_key is None else load_key(settings.time_key)
         database = await open_queue(settings.database)
         stack.push_async_callback(database.close)
@@ -95,6 +101,8 @@ async def serve(
             clock=clock,
             tokens=tokens,
             policy=policy,
+            repository=repository,
+            instruments=Instruments(CollectorRegistry()),
             time_key=time_key,
             bells=Bells(),
             new_handle=partial(secrets.token_hex, _HANDLE_BYTES),
@@ -125,12 +133,15 @@ def run(
 def application(service: Service) -> web.Application:
     """The paths, each behind the roles that may use it."""
     tokens = service.tokens
-    hub, issuer = HubSide(service), IssuerSide(service)
+    hub, issuer, policy = HubSide(service), IssuerSide(service), PolicySide(service.repository)
     app = web.Application(middlewares=[_answer_faults])
     here = "/v1/hubs/{hub}"
     app.add_routes(
         [
             web.get("/healthz", partial(_health, service.database), allow_head=False),
+            web.get("/v1/policy/metadata/{name}", policy.metadata, allow_head=False),
+            web.get("/v1/policy/targets/{name}", policy.target, allow_head=False),
+            web.get("/metrics", behind(tokens, _READERS, issuer.metrics), allow_head=False),
             web.post(f"{here}/events", behind(tokens, _HUB, hub.upload)),
             web.post(f"{here}/commands/lease", behind(tokens, _HUB, hub.lease)),
             web.post(f"{here}/commands/acknowledge", behind(tokens, _HUB, hub.acknowledge)),
@@ -140,6 +151,11 @@ def application(service: Service) -> web.Application:
             web.post(f"{here}/commands", behind(tokens, _ISSUER, issuer.send)),
             web.get(
                 f"{here}/commands/{{command}}", behind(tokens, _READERS, issuer.command), allow_head=False
+            ),
+            web.get(
+                f"{here}/commands/{{command}}/envelope",
+                behind(tokens, _READERS, issuer.envelope),
+                allow_head=False,
             ),
             web.get(here, behind(tokens, _READERS, issuer.hub), allow_head=False),
             web.get(f"{here}/devices", behind(tokens, _READERS, issuer.devices), allow_head=False),
@@ -232,6 +248,14 @@ def _tls(settings: ServerSettings) -> ssl.SSLContext | None:
     except OSError as why:  # an ssl.SSLError is one
         raise ConfigurationError(f"{settings.certificate}: not usable: {why}") from why
     return context
+
+
+def _policy_in_force(settings: ServerSettings, repository: RepositoryFiles | None) -> PolicyInForce:
+    if repository is None:
+        return FixedPolicy(None if settings.policy is None else _policy(settings.policy))
+    policy = RepositoryPolicy(repository)
+    policy.load()
+    return policy
 
 
 def _policy(path: Path) -> Policy:

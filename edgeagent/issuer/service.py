@@ -4,9 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgeagent.clock import Clock
-from edgeagent.contracts.policy import Policy
 from edgeagent.core.envelope import Signer
 from edgeagent.issuer.bells import Bells
+from edgeagent.issuer.instruments import Instruments
+from edgeagent.issuer.policy_in_force import PolicyInForce
+from edgeagent.issuer.repository.files import RepositoryFiles
 from edgeagent.issuer.settings import Limits
 from edgeagent.issuer.tokens import TokenFile
 from edgeagent.store.database import Database
@@ -20,7 +22,9 @@ class Service:
         database: the queue.
         clock: its wall time is the server's word on the time; whoever runs the server keeps it right.
         tokens: who may ask for what.
-        policy: of the producer's gate; None when the server was not given one.
+        policy: of the producer's gate.
+        repository: what hubs read their policy from; None when none is served.
+        instruments: count what the gate does.
         time_key: signs the time; None when the server signs none.
         bells: wake whoever waits.
         new_handle: 128 bits of chance in hexadecimal, for a loan.
@@ -30,7 +34,9 @@ class Service:
     database: Database
     clock: Clock
     tokens: TokenFile
-    policy: Policy | None
+    policy: PolicyInForce
+    repository: RepositoryFiles | None
+    instruments: Instruments
     time_key: Signer | None
     bells: Bells
     new_handle: Callable[[], str]

@@ -46,10 +46,11 @@ class ServerSettings:
         key: its private key, PEM.
         time_key: the key that signs the time; without it the server signs none.
         policy: the envelope of the policy in force, for the producer's gate.
+        repository: the policy's repository, for hubs and the producer's gate; in place of ``policy``.
         limits: how much it takes.
 
     Raises:
-        ConfigurationError: tokens would cross the network in the clear.
+        ConfigurationError: tokens would cross the network in the clear, or two settings contradict.
     """
 
     host: str = "127.0.0.1"
@@ -60,6 +61,7 @@ class ServerSettings:
     key: Path | None = None
     time_key: Path | None = None
     policy: Path | None = None
+    repository: Path | None = None
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
@@ -67,3 +69,5 @@ class ServerSettings:
             raise ConfigurationError(f"{self.host}: without a certificate only a loopback address is served")
         if self.key is not None and self.certificate is None:
             raise ConfigurationError("a key without its certificate")
+        if self.policy is not None and self.repository is not None:
+            raise ConfigurationError("a policy's file and a repository: which of them is in force?")

@@ -193,7 +193,60 @@ class RefusalCount(Contract):
     sample: CommandIdField | None = None
 
 
+class Turn(StrEnum):
+    """What a breaker did."""
+
+    OPENED = "opened"
+    """Too many were refused; no more are taken for a while."""
+    STAYED_OPEN = "stayed_open"
+    """The command that was let through to try was refused as well."""
+    CLOSED = "closed"
+    """The command that was let through to try was taken."""
+
+
+class BreakerStatus(Contract):
+    """A breaker that is open.
+
+    Attributes:
+        origin: whose commands are not taken.
+        action: which of them.
+        opened_at: since when.
+        until: from when on the next one is let through to try.
+    """
+
+    origin: Words
+    action: ActionName
+    opened_at: Timestamp
+    until: Timestamp
+
+
+class BreakerTurn(Contract):
+    """Something that a breaker did.
+
+    Attributes:
+        at: when.
+        turn: what.
+        origin: of the commands.
+        action: of the commands.
+        reason: of the refusal that opened it or kept it open.
+    """
+
+    at: Timestamp
+    turn: Turn
+    origin: Words
+    action: ActionName
+    reason: ReasonCode | None = None
+
+
 class RefusalsAnswer(Contract):
-    """The newest refusals of the producer's gate."""
+    """What the producer's gate refused.
+
+    Attributes:
+        refusals: the newest minutes.
+        breakers: those that are open.
+        turns: what breakers did, newest first.
+    """
 
     refusals: list[RefusalCount]
+    breakers: list[BreakerStatus] = Field(default_factory=list)
+    turns: list[BreakerTurn] = Field(default_factory=list)

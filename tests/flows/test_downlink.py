@@ -12,6 +12,7 @@ from edgeagent.contracts.reasons import Reason
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.lifecycle import State
 from edgeagent.core.retry import BackoffRule
+from edgeagent.flows.bells import Bell
 from edgeagent.flows.downlink import Downlink, DownlinkSettings
 from edgeagent.ports.crash import CrashPoint
 from edgeagent.ports.links import Trouble
@@ -221,3 +222,23 @@ async def test_without_a_policy_what_comes_is_refused_and_acknowledged(
     [row] = await hub.audited(AuditKind.COMMANDS_UNVERIFIED)
     assert row["reason"] == Reason.NO_POLICY
     await hub.dies()
+
+
+@pytest.mark.requirement("Q3", "T2")
+async def test_nothing_is_fetched_before_commands_can_be_judged(hub: Hub, cloud: FakeCloud) -> None:
+    command = hub.command(VOLUME, level=7)
+    cloud.offers(hub.signed(command))
+    known, bell = asyncio.Event(), Bell()
+    downlink = Downlink(cloud, hub.now.admission, hub.now.around, DownlinkSettings(backoff=QUICK))
+    fetching = asyncio.create_task(downlink.run_when(known.is_set, bell))
+    bell.ring()
+    await asyncio.sleep(0)
+    assert stored(hub) == []
+
+    known.set()
+    bell.ring()
+
+    await eventually(lambda: stored(hub) == [command.id])
+    fetching.cancel()
+    with suppress(asyncio.CancelledError):
+        await fetching

@@ -121,6 +121,10 @@ class Reader:
         return cls(state)
 
     def read(self, repository: Path) -> Policy:
+        """Bring itself up to date from a folder. Raises as ``fetch``."""
+        return self.fetch(f"file://{repository}", _FromFolder())
+
+    def fetch(self, url: str, fetcher: FetcherInterface | None = None) -> Policy:
         """Bring itself up to date.
 
         Raises:
@@ -128,10 +132,10 @@ class Reader:
         """
         updater = Updater(
             str(self.state),
-            f"file://{repository}/metadata/",
+            f"{url}/metadata/",
             target_dir=str(self.state),
-            target_base_url=f"file://{repository}/targets/",
-            fetcher=_FromFolder(),
+            target_base_url=f"{url}/targets/",
+            fetcher=fetcher,
             bootstrap=(self.state / "root.json").read_bytes(),
         )
         updater.refresh()

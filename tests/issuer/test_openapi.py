@@ -12,6 +12,7 @@ import yaml
 from aiohttp import web
 from openapi_core.exceptions import OpenAPIError
 from openapi_spec_validator import validate
+from prometheus_client import CollectorRegistry
 
 from edgeagent.adapters.cloud.https import HttpsQueue
 from edgeagent.adapters.cloud.settings import CloudSettings, Token
@@ -20,6 +21,8 @@ from edgeagent.errors import AgentError
 from edgeagent.ids import hub_id
 from edgeagent.issuer.bells import Bells
 from edgeagent.issuer.client import IssuerClient
+from edgeagent.issuer.instruments import Instruments
+from edgeagent.issuer.policy_in_force import FixedPolicy
 from edgeagent.issuer.server import application
 from edgeagent.issuer.service import Service
 from edgeagent.issuer.settings import Limits
@@ -35,6 +38,7 @@ from tests.issuer.building import (
     state,
     stored,
 )
+from tests.issuer.publishing import issuing
 from tests.issuer.raw import NONCE, ask, upload
 from tests.issuer.traffic import Exchange, Listener, check, document
 from tests.support.queue_server import KnownHub, QueueServer
@@ -83,8 +87,18 @@ async def _everything_as_it_should_be(listener: Listener, server: QueueServer, h
             await cloud.events(hub.id, stream, most=3)
         await queue.statement(NONCE)
         await cloud.refusals()
+        await cloud.envelope(hub.id, done.command.id)
     await queue.close()
     await ask(f"{url}/healthz", token=None, method="GET", headers={"Content-Type": ""})
+
+
+async def _what_is_read_without_a_client(url: str, server: QueueServer) -> None:
+    """The policy's files, and what Prometheus asks for."""
+    metadata = await ask(f"{url}/v1/policy/metadata/1.targets.json", token=None, method="GET")
+    [target] = metadata.json["signed"]["targets"].values()  # type: ignore[index,call-overload,union-attr]
+    name = f"{target['hashes']['sha256']}.policy.json"  # type: ignore[index,call-overload]
+    await ask(f"{url}/v1/policy/targets/{name}", token=None, method="GET")
+    await ask(f"{url}/metrics", token=server.audit_token, method="GET")
 
 
 async def _everything_as_it_should_not_be(listener: Listener, server: QueueServer, hub: KnownHub) -> None:
@@ -100,13 +114,16 @@ async def _everything_as_it_should_not_be(listener: Listener, server: QueueServe
         await ask(f"{here}/{path}", token=hub.token, body=b" " * 20_000)
         await ask(f"{here}/{path}", token=server.issuer_token, body=b"{}")
         await ask(f"{here}/{path}", token=new_token(), body=b"{}")
-    for path in ("", "/devices", "/events?stream=record", "/commands/c1"):
+    for path in ("", "/devices", "/events?stream=record", "/commands/c1", "/commands/c1/envelope"):
         await ask(here + path, token=server.audit_token, method="GET")
         await ask(here + path, token=hub.token, method="GET")
         await ask(here + path, token=None, method="GET")
         await ask(f"{url}/v1/hubs/nobody{path}", token=server.audit_token, method="GET")
     await ask(f"{here}/events?stream=no", token=server.audit_token, method="GET")
     await ask(f"{here}/commands/c1?wait=x", token=server.audit_token, method="GET")
+    for path in ("metadata/timestamp.jso", "metadata/9.root.json", "targets/policy.json"):
+        await ask(f"{url}/v1/policy/{path}", token=None, method="GET")
+    await ask(f"{url}/metrics", token=hub.token, method="GET")
     await ask(f"{url}/v1/refusals?most=0", token=server.audit_token, method="GET")
     sent = order(hub.id)
     await ask(f"{here}/commands", token=server.issuer_token, body=sent.envelope)
@@ -118,18 +135,24 @@ async def _everything_as_it_should_not_be(listener: Listener, server: QueueServe
 @pytest.mark.slow
 @pytest.mark.requirement("U8")
 async def test_what_goes_over_the_wire_is_what_the_document_describes(
-    server: QueueServer, hub: KnownHub
+    server: QueueServer, hub: KnownHub, tmp_path: Path
 ) -> None:
     described = document()
+    issuing(tmp_path)
     async with Listener(server.url) as listener:
         await _everything_as_it_should_not_be(listener, server, server.new_hub())
         await _everything_as_it_should_be(listener, server, hub)
+    heard = listener.heard
+    with QueueServer(tmp_path / "queue", repository=tmp_path / "venue" / "repository") as with_policy:
+        async with Listener(with_policy.url) as listener:
+            await _what_is_read_without_a_client(f"http://127.0.0.1:{listener.port}", with_policy)
+    heard += listener.heard
 
-    for exchange in listener.heard:
+    for exchange in heard:
         check(exchange, described)
 
     operations = _operations()
-    seen = {_operation(exchange) for exchange in listener.heard if exchange.status < 300}
+    seen = {_operation(exchange) for exchange in heard if exchange.status < 300}
     assert seen == operations, "each operation was seen to work"
 
 
@@ -184,7 +207,9 @@ def test_every_path_of_the_server_is_described_and_no_other(tmp_path: Path) -> N
         database=None,  # type: ignore[arg-type]  # no request is made
         clock=ManualClock(),
         tokens=TokenFile(tmp_path / "tokens.toml"),
-        policy=None,
+        policy=FixedPolicy(None),
+        repository=None,
+        instruments=Instruments(CollectorRegistry()),
         time_key=None,
         bells=Bells(),
         new_handle=lambda: "",

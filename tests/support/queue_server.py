@@ -57,11 +57,13 @@ class QueueServer:
         *,
         limits: Limits = Limits(),  # noqa: B008 - frozen
         policy: bytes | None = None,
+        repository: Path | None = None,
         certificate: tuple[Path, Path] | None = None,
     ) -> None:
         self._folder = folder
         self._limits = limits
         self._policy = policy
+        self._repository = repository
         self._certificate = certificate
         self._process: subprocess.Popen[bytes] | None = None
         self._hubs = 0
@@ -172,6 +174,7 @@ class QueueServer:
             tokens=self._tokens,
             time_key=self._folder / "time.pem",
             policy=None if self._policy is None else self._folder / "policy.json",
+            repository=self._repository,
             certificate=certificate,
             key=key,
             limits=self._limits,

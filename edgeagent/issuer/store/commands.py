@@ -35,6 +35,9 @@ _FIND: Final = """
 SELECT command, payload_sha256, action, state, accepted_at, lent
   FROM commands WHERE hub = :hub AND command = :command
 """
+_ENVELOPE: Final = """
+SELECT envelope FROM deliveries WHERE hub = :hub AND command = :command ORDER BY number DESC LIMIT 1
+"""
 _WAITING: Final = "SELECT count(*) FROM deliveries WHERE hub = :hub AND state <> 'settled'"
 _ACCEPT: Final = """
 INSERT INTO commands (hub, command, payload_sha256, action, state, accepted_at, expires_at)
@@ -274,6 +277,12 @@ def status(db: Snapshot, hub: HubId, command: CommandId, now: Instant) -> Comman
             CloudEvent.model_validate_json(each["event"]) for each in results if each["event"] is not None
         ],
     )
+
+
+def envelope(db: Snapshot, hub: HubId, command: CommandId) -> bytes | None:
+    """The newest envelope around a command; None when there is none of that id."""
+    row = db.row(_ENVELOPE, {"hub": hub, "command": command})
+    return None if row is None else bytes(row["envelope"])
 
 
 def waiting(db: Snapshot, hub: HubId) -> int:

@@ -129,3 +129,33 @@ CREATE TABLE refusals (
     sample TEXT,                     -- the id of the first that had one
     PRIMARY KEY (minute, origin, reason)
 ) STRICT, WITHOUT ROWID;
+
+-- Breakers of the producer's gate: one for each origin and action that was refused too often.
+CREATE TABLE breakers (
+    origin    TEXT NOT NULL,         -- the key that verified, else the login
+    action    TEXT NOT NULL,
+    opened_at INTEGER NOT NULL,      -- milliseconds since 1970; a row is an open breaker
+    until     INTEGER NOT NULL,      -- from when on a command may try
+    PRIMARY KEY (origin, action),
+    CHECK (until >= opened_at)
+) STRICT, WITHOUT ROWID;
+
+-- The refusals that count towards opening one, while they are new enough to count.
+CREATE TABLE breaker_refusals (
+    number INTEGER PRIMARY KEY,
+    origin TEXT NOT NULL,
+    action TEXT NOT NULL,
+    at     INTEGER NOT NULL          -- milliseconds since 1970
+) STRICT;
+
+CREATE INDEX breaker_refusals_counted ON breaker_refusals (origin, action, at);
+
+-- What the breakers did, for whoever asks afterwards.
+CREATE TABLE breaker_turns (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    at     TEXT NOT NULL,
+    turn   TEXT NOT NULL CHECK (turn IN ('opened', 'stayed_open', 'closed')),
+    origin TEXT NOT NULL,
+    action TEXT NOT NULL,
+    reason TEXT                      -- of the refusal that opened it or kept it open
+) STRICT;

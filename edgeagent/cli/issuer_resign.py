@@ -1,0 +1,129 @@
+"""``edgeagent issuer command resign``: what was signed for a lost database, signed for the present one."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from edgeagent.cli.arguments import length_of_time
+from edgeagent.cli.issuer_asking import add_login, add_signing, client_of, clock, finished, signers_of
+from edgeagent.cli.issuer_queue import read_envelope
+from edgeagent.cli.printing import complain, safe
+from edgeagent.cli.words import Nouns
+from edgeagent.errors import RejectedError
+from edgeagent.ids import CommandId, Epoch, command_id, hub_id
+from edgeagent.ids import epoch as checked_epoch
+
+if TYPE_CHECKING:
+    from edgeagent.contracts.command import Command
+    from edgeagent.issuer.client import IssuerClient
+    from edgeagent.issuer.commands import Issuer
+
+
+def add_resign(verbs: Nouns) -> None:
+    """Add the word that signs anew."""
+    resign = verbs.add_parser(
+        "resign",
+        help="sign anew what a hub refused because its database is another one now",
+        description="Sign the same intent anew: same operation; new id, sequence, time and epoch.",
+    )
+    what = resign.add_mutually_exclusive_group(required=True)
+    what.add_argument("command", nargs="?", type=command_id, metavar="COMMAND")
+    what.add_argument("--all", action="store_true", help="each that is not expired; asked for one by one")
+    what.add_argument("--file", metavar="FILE", help="its envelope; prints the new one and sends nothing")
+    resign.add_argument("--hub", type=hub_id, metavar="HUB", help="whose command it is")
+    resign.add_argument(
+        "--epoch", type=checked_epoch, help="with --file: the hub's; the queue is asked if absent"
+    )
+    resign.add_argument("--valid-for", type=length_of_time, help="as long as the old one if absent")
+    resign.add_argument("--yes", action="store_true", help="with --all: do not ask")
+    add_signing(resign)
+    add_login(resign, required=False)
+    resign.set_defaults(handler=_resign)
+
+
+def _resign(arguments: argparse.Namespace) -> int:
+    from edgeagent.issuer.commands import Issuer
+
+    issuer = Issuer(signers_of(arguments), clock())
+    if arguments.file is not None:
+        return finished(_of_file(arguments, issuer))
+    if arguments.hub is None or arguments.queue is None or arguments.token_file is None:
+        raise RejectedError("name the --hub, and the --queue with a --token-file")
+    if arguments.all and not arguments.yes and not sys.stdin.isatty():
+        raise RejectedError("--all asks for each command: sit at a terminal, or say --yes")
+    return finished(_of_queue(arguments, issuer))
+
+
+async def _of_file(arguments: argparse.Namespace, issuer: "Issuer") -> int:
+    from edgeagent.issuer.resigning import command_in, same_intent
+
+    command = command_in(read_envelope(arguments.file))
+    epoch = arguments.epoch
+    if epoch is None:
+        if arguments.queue is None or arguments.token_file is None:
+            raise RejectedError("name the hub's --epoch, or a --queue with a --token-file to ask")
+        async with client_of(arguments) as client:
+            epoch = await _epoch_of(client, command)
+    signed = issuer.sign(same_intent(command, epoch, valid_for=arguments.valid_for))
+    print(signed.envelope.decode())
+    return 0
+
+
+async def _of_queue(arguments: argparse.Namespace, issuer: "Issuer") -> int:
+    from edgeagent.issuer.resigning import refused_for_their_epoch
+
+    async with client_of(arguments) as client:
+        if not arguments.all:
+            command = await _refused(client, arguments, arguments.command)
+            await _send_anew(client, arguments, issuer, command)
+            return 0
+        status = 0
+        async for id_ in refused_for_their_epoch(client, arguments.hub):
+            command = await _refused(client, arguments, id_)
+            if command.expires_at <= clock().wall().best:
+                print(f"{id_} its time is over")
+            elif arguments.yes or _is_wanted(command):
+                try:
+                    await _send_anew(client, arguments, issuer, command)
+                except RejectedError as why:
+                    complain(f"{id_}: {why}")
+                    status = 1
+        return status
+
+
+async def _refused(client: "IssuerClient", arguments: argparse.Namespace, id_: CommandId) -> "Command":
+    """A command that its hub has refused for its epoch.
+
+    Raises:
+        RejectedError: it ended otherwise, or not at all: it may have had an effect.
+    """
+    from edgeagent.issuer.resigning import command_in, was_refused_for_its_epoch
+
+    status = await client.status(arguments.hub, id_)
+    if not was_refused_for_its_epoch(status):
+        raise RejectedError(f"command {id_} was not refused for its epoch; see: edgeagent issuer watch")
+    return command_in(await client.envelope(arguments.hub, id_))
+
+
+async def _send_anew(
+    client: "IssuerClient", arguments: argparse.Namespace, issuer: "Issuer", command: "Command"
+) -> None:
+    from edgeagent.issuer.resigning import same_intent
+
+    epoch = await _epoch_of(client, command)
+    signed = issuer.sign(same_intent(command, epoch, valid_for=arguments.valid_for))
+    await client.send(signed)
+    print(f"{command.id} signed anew as {signed.command.id}, the same operation {safe(command.operation)}")
+
+
+async def _epoch_of(client: "IssuerClient", command: "Command") -> Epoch:
+    hub = await client.hub(command.hub)
+    if hub.epoch is None:
+        raise RejectedError(f"the queue has never heard of {command.hub}")
+    return hub.epoch
+
+
+def _is_wanted(command: "Command") -> bool:
+    words = " ".join(f"{name}={value}" for name, value in command.arguments.items())
+    print(safe(f"{command.id}  {', '.join(command.devices)}  {command.action} {words}"))
+    return input("sign it anew? [y/N] ").strip().lower() in {"y", "yes"}
