@@ -1,1 +1,1 @@
-"""What somebody tries who owns the network, the queue, a device or a key: refused, and nothing has changed."""
+"""What somebody tries who owns the network, the queue, a device or a key: refused, and nothing changes."""
