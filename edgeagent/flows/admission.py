@@ -7,15 +7,14 @@ device on its own. Accepted, held or refused, it is on record before anybody is 
 ``flows/tallies`` says: a flood of it fills no card (SPEC T9).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import Final, assert_never
 
 from edgeagent.clock import EPOCH
 from edgeagent.contracts.actions import ActionName, slot_of
-from edgeagent.contracts.command import COMMAND_BYTES
+from edgeagent.contracts.command import COMMAND_BYTES, MOST_DEVICES
 from edgeagent.contracts.event import EventType, Stream, data_text
 from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
@@ -88,6 +87,22 @@ class _Asked:
     keys: Keyring
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """An arrival whose signatures were looked at.
+
+    Attributes:
+        arrival: the whole.
+        what: what it asks of each of its devices, or why nothing in it can be believed.
+    """
+
+    arrival: Arrival
+    what: list[_Asked] | Refuse
+
+    def __len__(self) -> int:
+        return 1 if isinstance(self.what, Refuse) else len(self.what)
+
+
 class Admission:
     """Judges what comes, and stores it."""
 
@@ -102,38 +117,51 @@ class Admission:
         self._around = worlds.around
 
     async def admit(self, arrivals: Sequence[Arrival]) -> list[Admitted]:
-        """Judge and store commands, all in one commit.
+        """Judge and store commands: each in one commit, which it shares with others while they are few.
 
         Returns:
             What became of each, in order, on each of its devices in the order of its list. All of it is on
             the disk.
 
         Raises:
-            StorageError: nothing of it is.
+            StorageError: not all of it is; whatever is known as a repeat when it comes again.
         """
-        wall = self._around.clock.wall()
-        unverified, known = Counts(), self._tallies.open
-        works: list[Admitted | Callable[[Transaction, Counts], Admitted]] = []
+        admitted: list[Admitted] = []
+        together: list[_Read] = []
         for arrival in arrivals:
-            try:
-                works += [partial(self._take, asked) for asked in self._asked(arrival)]
-            except RefusedEnvelopeError as why:
-                refusal = self._unread(arrival, why)
-                actor = arrival.actor or "unknown"
-                unverified.note(
-                    Source(AuditKind.COMMANDS_UNVERIFIED, actor, refusal.reason), arrival.envelope
-                )
-                works.append(Admitted(None, refusal))
+            read = self._read(arrival)
+            if sum(map(len, together)) + len(read) > MOST_DEVICES:
+                # The one writer has readings to store too.
+                admitted += await self._store_all(together)
+                together = []
+            together.append(read)
+        return admitted + await self._store_all(together)
+
+    def longest_validity(self, action: ActionName) -> timedelta | None:
+        """How long a command of an action may be valid by the policy in force; None where it has no rule."""
+        policy = self._worlds.trust.policy
+        rule = None if policy is None else policy.actions.get(action)
+        return None if rule is None else rule.longest_validity
+
+    async def _store_all(self, together: Sequence[_Read]) -> list[Admitted]:
+        """Judge and store what was read, in one commit."""
+        wall, known = self._around.clock.wall(), self._tallies.open
+        unverified = Counts()
+        for read in together:
+            if isinstance(read.what, Refuse):
+                actor = read.arrival.actor or "unknown"
+                source = Source(AuditKind.COMMANDS_UNVERIFIED, actor, read.what.reason)
+                unverified.note(source, read.arrival.envelope)
 
         def take(tx: Transaction) -> tuple[list[Admitted], Counts]:
             counts = unverified.copied()
-            done = [work if isinstance(work, Admitted) else work(tx, counts) for work in works]
+            done = [each for read in together for each in self._take_all(read, tx, counts)]
             self._tallies.write(tx, counts.without(known))
             return done, counts
 
-        admitted = [work for work in works if isinstance(work, Admitted)]
+        admitted = [Admitted(None, read.what) for read in together if isinstance(read.what, Refuse)]
         counts = unverified
-        if len(admitted) < len(works) or unverified.without(known):
+        if len(admitted) < len(together) or unverified.without(known):
             # A flood that is only to be counted costs no commit.
             admitted, counts = await self._store.write(take)
             self._around.outbox.stored({Stream.RECORD}, len(admitted))
@@ -145,18 +173,22 @@ class Admission:
             self._worlds.trust.tell_again(wall)
         return admitted
 
-    def longest_validity(self, action: ActionName) -> timedelta | None:
-        """How long a command of an action may be valid by the policy in force; None where it has no rule."""
-        policy = self._worlds.trust.policy
-        rule = None if policy is None else policy.actions.get(action)
-        return None if rule is None else rule.longest_validity
-
-    def _asked(self, arrival: Arrival) -> list[_Asked]:
+    def _read(self, arrival: Arrival) -> _Read:
         keys = self._worlds.keys()
-        return [
-            _Asked(arrival, one, self._worlds.around_device(one.device, arrival.local), keys)
-            for one in opened(arrival.envelope, keys)
-        ]
+        try:
+            asked = opened(arrival.envelope, keys)
+        except RefusedEnvelopeError as why:
+            return _Read(arrival, self._unread(arrival, why))
+        worlds = [self._worlds.around_device(one.device, arrival.local) for one in asked]
+        return _Read(
+            arrival,
+            [_Asked(arrival, one, world, keys) for one, world in zip(asked, worlds, strict=True)],
+        )
+
+    def _take_all(self, read: _Read, tx: Transaction, counts: Counts) -> list[Admitted]:
+        if isinstance(read.what, Refuse):
+            return [Admitted(None, read.what)]
+        return [self._take(asked, tx, counts) for asked in read.what]
 
     def _take(self, asked: _Asked, tx: Transaction, counts: Counts) -> Admitted:
         issuer, world = self._worlds.remembered(tx, asked.opened, asked.world)

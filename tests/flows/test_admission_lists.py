@@ -202,3 +202,16 @@ async def test_the_longest_list_with_all_signatures_fits_and_is_admitted(hub: Hu
     assert len(envelope) < COMMAND_BYTES
     assert len(verdicts) == 256
     assert hub.rows("SELECT count(*), count(DISTINCT device) FROM inbox") == [(256, 256)]
+
+
+@pytest.mark.requirement("Q3")
+async def test_long_lists_that_come_together_are_each_whole_and_not_all_in_one_commit(hub: Hub) -> None:
+    lists = [[DeviceId(f"{name}-{number}") for number in range(200)] for name in ("a", "b", "c")]
+    before = hub.store.commits
+
+    verdicts = await hub.admits(*[hub.command(POWER, on=True, device=devices) for devices in lists])
+
+    assert len(verdicts) == 600
+    assert hub.store.commits == before + 3
+    stored = [str(device) for (device,) in hub.rows("SELECT device FROM inbox ORDER BY run")]
+    assert stored == [device for devices in lists for device in devices]
