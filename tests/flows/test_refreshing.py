@@ -18,11 +18,11 @@ from edgeagent.ids import hub_id
 from edgeagent.store import audit
 from edgeagent.store import policy as policies
 from edgeagent.store.database import Database
-from tests.flows.building import HUB
+from tests.flows.building import HUB, breathe
 from tests.flows.publishing import DESK, Hub, policy, started
 from tests.support.clocks import NOON, LoopTime
 from tests.support.keys import MemoryKey
-from tests.support.stores import full_disk, opened
+from tests.support.stores import full_disk, opened, query
 from tests.support.tuf_repository import DAY, Repository
 from tests.support.waiting import eventually
 
@@ -469,6 +469,21 @@ class TestItsEnd:
         hub.readings.passes(1000 * DAY)
 
         assert not await hub.end.look()
+
+    async def test_it_is_looked_for_every_minute(
+        self, store: Database, repository: Repository, tmp_path: Path
+    ) -> None:
+        hub, time = await started(store, repository), LoopTime()
+        await hub.refreshes()
+        task = asyncio.create_task(hub.end.run())
+        await breathe(store)
+        hub.readings.passes(8 * DAY)
+
+        time.passes(timedelta(seconds=61))
+        await eventually(lambda: query(tmp_path / "hub.db", "SELECT is_over FROM policy") == [(1,)])
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
     async def test_without_a_policy_nothing_ends(self, store: Database, repository: Repository) -> None:
         assert not await (await started(store, repository)).end.look()

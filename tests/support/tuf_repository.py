@@ -144,7 +144,10 @@ class Repository:
         for signer in self.signers[signed.type] if signers is None else signers:
             metadata.sign(signer, append=True)
         raw = metadata.to_bytes()
-        (self.folder / f"metadata/{name}.json").write_bytes(raw)
+        # Whole or not at all: somebody may be reading.
+        part = self.folder / "part"
+        part.write_bytes(raw)
+        part.replace(self.file(name))
         return raw
 
     def file(self, name: str) -> Path:

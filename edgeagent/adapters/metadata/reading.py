@@ -16,7 +16,7 @@ from http.client import HTTPException, HTTPMessage
 from pathlib import Path
 from ssl import SSLContext
 from typing import IO, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from tuf.api.exceptions import DownloadError, DownloadHTTPError, RepositoryError
 from tuf.ngclient import FetcherInterface
@@ -90,7 +90,8 @@ class WebReader(Reader):
 
     @override
     def _fetch(self, url: str) -> Iterator[bytes]:
-        address = f"{self._base}{url}"
+        # Names are the repository's; what no address may hold is escaped, what is escaped already stays.
+        address = quote(f"{self._base}{url}", safe="/:%?#[]@!$&'()*+,;=~")
         # S310: the scheme is that of the configuration, which knows no file: or ftp:.
         request = urllib.request.Request(address, headers={"Accept-Encoding": "identity"})  # noqa: S310
         try:
