@@ -73,6 +73,7 @@ class Revalidation:
         self._being_read: set[DeviceId] = set()
         # Devices on the list that could not be asked when it was last looked at.
         self._put_back: set[DeviceId] = set()
+        self._looking = 0
         desk.when_stale(self._bell.ring)
         desk.when_let_go(self._may_ask)
         confirmations.when_online(self._may_ask)
@@ -93,13 +94,18 @@ class Revalidation:
 
     def _may_ask(self, device: DeviceId) -> None:
         """What kept a device from being asked may be over."""
-        if device in self._put_back:
+        # While the list is being read nobody knows yet who is put back.
+        if self._looking or device in self._put_back:
             self._bell.ring()
 
     async def _next(self) -> Wanted:
         """Wait for a device that can be asked now, and reserve it."""
         while True:
-            listed, worked = await self._store.read(self._list)
+            self._looking += 1
+            try:
+                listed, worked = await self._store.read(self._list)
+            finally:
+                self._looking -= 1
             wait: list[timedelta] = []
             self._put_back.clear()
             for wanted in listed:
