@@ -60,6 +60,7 @@ class Trust:
 
     Attributes:
         policy: in force; None for none.
+        policy_signers: the keys that signed it; none of one that is published with metadata of its own.
         policy_problem: why there is none, or why another than that in force was refused; empty for no
             problem.
         source_problem: why the policy cannot be renewed now; empty for no problem.
@@ -80,6 +81,7 @@ class Trust:
         self._proven: list[Callable[[], None]] = []
         self.policy: Policy | None = None
         self.life: tuple[datetime, datetime] | None = None
+        self.policy_signers: tuple[KeyId, ...] = ()
         is_wanted = settings.signer is not None or settings.is_published
         self.policy_problem = "" if is_wanted else "no policy is configured"
         self.source_problem = ""
@@ -139,6 +141,7 @@ class Trust:
             self.policy_problem = str(why)
             log.warning("policy refused", extra={"why": str(why)})
             return False
+        self.policy_signers = verified.signers
         self.put_in_force(policy, (policy.issued_at, policy.expires_at))
         log.info("policy accepted", extra={"version": policy.version})
         return True
@@ -174,10 +177,11 @@ class Trust:
 
     def _try(self, stored: bytes) -> None:
         try:
-            policy, _ = self._verified_policy(stored)
+            policy, verified = self._verified_policy(stored)
         except RejectedError as why:
             self.policy_problem = f"the stored policy: {why}"
         else:
+            self.policy_signers = verified.signers
             self.put_in_force(policy, (policy.issued_at, policy.expires_at))
 
     def put_in_force(self, policy: Policy, life: tuple[datetime, datetime]) -> None:

@@ -143,6 +143,7 @@ class Hub(Recorded):
         await devices.load()
         self._clock = clock
         self._parts = joined(store, self.bus, self.keys.hub, around, trust, devices)
+        await self._parts.switch.load()
         if is_proven:
             self.time_is_known()
         self.bus.comes_up()

@@ -48,7 +48,7 @@ async def fetching(
 ) -> AsyncIterator[Downlink]:
     """A downlink that runs beside the test."""
     settings = DownlinkSettings(most=most, backoff=backoff)
-    downlink = Downlink(cloud, hub.now.admission, hub.now.around, settings)
+    downlink = Downlink(cloud, hub.now.admission, hub.now.switch, hub.now.around, settings)
     task = asyncio.create_task(downlink.run())
     try:
         yield downlink
