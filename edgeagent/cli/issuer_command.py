@@ -4,13 +4,12 @@ import argparse
 from datetime import timedelta
 
 from edgeagent.cli.arguments import action_of, arguments_of, length_of_time
-from edgeagent.cli.issuer_asking import add_login, add_signing, client_of, clock, finished, signers_of
+from edgeagent.cli.issuer_asking import add_login, add_signing, clock, epoch_of, signers_of
 from edgeagent.cli.issuer_queue import add_sending
 from edgeagent.cli.issuer_resign import add_resign
 from edgeagent.cli.words import Nouns
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import Precondition
-from edgeagent.errors import RejectedError
 from edgeagent.ids import device_id, hub_id
 from edgeagent.ids import epoch as checked_epoch
 from edgeagent.ids import operation as checked_operation
@@ -38,16 +37,11 @@ def add_command(verbs: Nouns) -> None:
 def _sign_command(arguments: argparse.Namespace) -> int:
     from edgeagent.issuer.commands import Intent, Issuer
 
-    epoch = arguments.epoch
-    if epoch is None:
-        if arguments.queue is None or arguments.token_file is None:
-            raise RejectedError("name the hub's --epoch, or a --queue with a --token-file to ask")
-        epoch = finished(_epoch_of(arguments))
     action = action_of(arguments.action)
     version = arguments.if_version
     intent = Intent(
         hub=arguments.hub,
-        epoch=epoch,
+        epoch=epoch_of(arguments),
         devices=[device_id(each) for each in arguments.devices.split(",")],
         action=action,
         arguments=arguments_of(action, arguments.arguments),
@@ -58,11 +52,3 @@ def _sign_command(arguments: argparse.Namespace) -> int:
     signed = Issuer(signers_of(arguments), clock()).sign(intent)
     print(signed.envelope.decode())
     return 0
-
-
-async def _epoch_of(arguments: argparse.Namespace) -> str:
-    async with client_of(arguments) as client:
-        hub = await client.hub(arguments.hub)
-    if hub.epoch is None:
-        raise RejectedError(f"the queue has never heard of {arguments.hub}")
-    return hub.epoch

@@ -45,6 +45,7 @@ log = logging.getLogger(__name__)
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_DETAIL: Final = 200
 _OPEN: Final = (State.HELD, State.QUEUED, State.WAITING)
 _KINDS: Final = {
     Verb.STOP: (AuditKind.STOPPED_KIND, EventType.STOPPED),
@@ -204,7 +205,7 @@ class KillSwitch:
 
     def _refuse(self, tx: Transaction, came: _Came, reason: Reason, detail: str) -> None:
         order, issuer = came.order, came.verified.signers[0]
-        said: dict[str, JsonValue] = {"reason": reason, "detail": detail}
+        said: dict[str, JsonValue] = {"reason": reason, "detail": detail[:_DETAIL]}
         named: dict[str, JsonValue] = {"command": order.id, "payload_sha256": came.verified.sha256}
         self._tell(tx, EventType.REFUSED, {**named, **said, "issuer": issuer})
         about: dict[str, JsonValue] = {"verb": order.verb, "kind": order.kind}
