@@ -141,10 +141,12 @@ def _show_one(command: CommandReport) -> None:
 
 def _approve(arguments: argparse.Namespace) -> int:
     agent, name = _agent(arguments), command_id(arguments.command)
-    command = agent.get(f"/v1/commands/{name}", CommandReport)
-    device = None if arguments.device is None else device_id(arguments.device)
-    if device not in {None, command.device}:
-        raise RejectedError(f"{name} is for {command.device}")
+    found = agent.get(f"/v1/commands/{name}", CommandsReport).commands
+    wanted = None if arguments.device is None else device_id(arguments.device)
+    meant = [each for each in found if wanted in {None, each.device}]
+    if len(meant) != 1:
+        raise RejectedError(f"{name} is for {', '.join(each.device for each in found)}: name one")
+    [command] = meant
     if not arguments.json:
         print(f"device   {command.device}\naction   {_asked(command)}\nissuer   {command.issuer}")
         print(f"typed by {safe(command.actor)}\nstate    {_line(command)}\npayload  sha256 {command.sha256}")

@@ -56,6 +56,15 @@ def granted(asked: Opened, world: World, policy: Policy) -> tuple[KeyId, ActionR
     return refusal
 
 
+def issues(asked: Opened, world: World) -> bool:
+    """Whether a signer is one who issues commands, be it this one or not; an approver's word begins none."""
+    if world.policy is None or world.local is not None:
+        return True
+    issuing = keys_of(world.policy, {RoleKind.COMMAND})
+    own = set() if world.operator_key is None else {id_of_key(world.operator_key)}
+    return not (issuing.keys() | own).isdisjoint(asked.verified.signers)
+
+
 def roles_of(policy: Policy, signer: KeyId, kind: RoleKind) -> list[Role]:
     """The roles of a kind that a key holds."""
     names = {name for name, public in policy.keys.items() if id_of_key(bytes.fromhex(public)) == signer}

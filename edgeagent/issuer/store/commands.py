@@ -243,9 +243,9 @@ def expire(tx: Transaction, hub: HubId, now: Instant) -> int:
 
 
 def note(tx: Transaction, hub: HubId, event: Arrived) -> None:
-    """Draw from a new event how a command ended on a device: by its receipt, or its refusal at admission;
-    or how an order did, by its refusal or what was stopped or resumed.
+    """Draw from a new event how a command ended on a device: by its receipt, or its refusal at admission.
 
+    An order ends by its refusal, or by the event that says what was stopped or resumed.
     A later run's receipt takes the place of an earlier one. Once it has ended on all of its devices it need
     not be delivered any more.
     """
