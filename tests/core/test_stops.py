@@ -52,13 +52,11 @@ def order(verb: Verb = Verb.STOP, **changes: object) -> Order:
     return Order(**(fields | changes))  # type: ignore[arg-type]  # checked as it is built
 
 
-def said(
-    asked: Order, *signers: MemoryKey, around: OrderWorld | None = None, **changes: object
-) -> Obey | Refuse | Duplicate:
+def said(asked: Order, *signers: MemoryKey, **changes: object) -> Obey | Refuse | Duplicate:
     """What is said to an order."""
     default = OrderWorld(hub=HUB, epoch=EPOCH, policy=guarded(), until=None, wall=wall())
     verified = Verified(b"", SHA, tuple(key.id for key in signers or (GUARD,)))
-    return judge_order(asked, verified, replace(around or default, **changes))  # type: ignore[arg-type]
+    return judge_order(asked, verified, replace(default, **changes))  # type: ignore[arg-type]
 
 
 def reason(verdict: Obey | Refuse | Duplicate) -> Reason | None:

@@ -1,0 +1,42 @@
+"""A hub whose policy wants some commands approved, and some stopped by a guard."""
+
+from dataclasses import dataclass, field
+
+from edgeagent.contracts.policy import ActionRule, ApprovalRule, Role, RoleKind, Tier
+from tests.flows.commanding import Hub
+from tests.flows.signing import POWER, REBOOT, VOLUME
+from tests.support.keys import MemoryKey
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    """Who has a say beside the operators: ``chief`` and ``deputy`` approve, ``guard`` stops and resumes."""
+
+    chief: MemoryKey = field(default_factory=MemoryKey)
+    deputy: MemoryKey = field(default_factory=MemoryKey)
+    guard: MemoryKey = field(default_factory=MemoryKey)
+
+
+async def have_a_say(hub: Hub, rule: ApprovalRule | None = None, *, version: int = 2) -> Others:
+    """Put a policy in force by which a reboot is of the high tier and needs approvals."""
+    others = Others()
+    policy = hub.keys.policy()
+    low = ActionRule(tier=Tier.LOW)
+    high = ActionRule(tier=Tier.HIGH, approvals=rule or ApprovalRule(at_hub=True))
+    approvers = frozenset({"chief", "deputy"})
+    await hub.has_policy(
+        version=version,
+        keys=policy.keys
+        | {
+            "chief": others.chief.public.hex(),
+            "deputy": others.deputy.public.hex(),
+            "guard": others.guard.public.hex(),
+        },
+        roles=policy.roles
+        | {
+            "chiefs": Role(kind=RoleKind.APPROVE, keys=approvers, actions="*", devices="*"),
+            "guards": Role(kind=RoleKind.STOP, keys=frozenset({"guard"})),
+        },
+        actions={POWER: low, VOLUME: low, REBOOT: high},
+    )
+    return others
