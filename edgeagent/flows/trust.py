@@ -19,6 +19,7 @@ from edgeagent.contracts.policy import POLICY_BYTES, POLICY_TYPE, Policy, RoleKi
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.envelope import Keyring, Verified, verify
+from edgeagent.core.gate.roles import banned_keys, keys_of
 from edgeagent.errors import LostRaceError, RejectedError
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import KeyId
@@ -148,7 +149,11 @@ class Trust:
 
     def time_keys(self) -> Keyring:
         """The keys whose statements of the time count."""
-        return {} if self.policy is None else _keys_of(self.policy, RoleKind.TIME)
+        if self.policy is None:
+            return {}
+        banned = banned_keys(self.policy)
+        keys = keys_of(self.policy, {RoleKind.TIME})
+        return {name: key for name, key in keys.items() if name not in banned}
 
     async def _record(self, act: Act) -> None:
         stamp = self._around.stamp()
@@ -226,8 +231,3 @@ class Trust:
         policy = decode(Policy, verified.payload, limit=POLICY_BYTES)
         self.check(policy)
         return policy, verified
-
-
-def _keys_of(policy: Policy, kind: RoleKind) -> Keyring:
-    names = {name for role in policy.roles.values() if role.kind is kind for name in role.keys}
-    return {id_of_key(raw): raw for name in names for raw in [bytes.fromhex(policy.keys[name])]}
