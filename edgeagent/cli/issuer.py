@@ -3,7 +3,8 @@
     init | refresh | repository check       the folder that hubs get their policy from
     keys new | show | rotate | revoke       what signs
     policy sample | sign | publish          who may do what
-    command sign | send | watch | resign    what is to happen, and what became of it
+    command sign | approve | resign         what is to happen
+    command send | watch                    and what became of it
     order sign                              to stop a kind of command, or to resume it
     token new | serve | refusals            the reference queue server
 

@@ -17,7 +17,7 @@ from edgeagent.core.gate.verdict import Accept, Duplicate, Hold, Refuse
 from edgeagent.core.lifecycle import State
 from edgeagent.errors import RejectedError, StorageError
 from edgeagent.ids import Digest, command_id
-from tests.flows.approvals import have_a_say
+from tests.flows.approvals import acted, have_a_say
 from tests.flows.commanding import Hub, new_hub
 from tests.flows.signing import MINUTE, POWER, REBOOT, TV
 from tests.support.stores import full_disk
@@ -33,11 +33,6 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
     async with new_hub(tmp_path) as made:
         await made.television()
         yield made
-
-
-def acted(hub: Hub) -> int:
-    """How often something was sent that changes a device."""
-    return sum("/set/" in message.topic for message in hub.bus.published)
 
 
 async def approves(hub: Hub, command: Command, by: str = ROOT, *, sha256: str | None = None) -> None:

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from edgeagent.clock import EPOCH as YEAR_1970
-from edgeagent.contracts.door import encode
 from edgeagent.contracts.event import EventType
 from edgeagent.contracts.order import ORDER_BYTES, ORDER_TYPE, Order, Verb
 from edgeagent.contracts.policy import Tier
@@ -21,11 +19,10 @@ from edgeagent.core.lifecycle import State
 from edgeagent.core.stops import Obey
 from edgeagent.errors import RejectedError, StorageError
 from edgeagent.flows.switch import Said
-from edgeagent.ids import CommandId
 from edgeagent.ports.crash import CrashPoint
-from tests.flows.approvals import Others, have_a_say
+from tests.flows.approvals import Others, acted, have_a_say, order, signed
 from tests.flows.commanding import Hub, new_hub
-from tests.flows.signing import EPOCH, HUB, MILLISECOND, MINUTE, POWER, REBOOT, SECOND, VOLUME
+from tests.flows.signing import MILLISECOND, POWER, REBOOT, SECOND, VOLUME
 from tests.support.keys import MemoryKey
 from tests.support.stores import full_disk
 
@@ -46,35 +43,6 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
 async def others(hub: Hub) -> Others:
     """Who may approve, and who may stop."""
     return await have_a_say(hub)
-
-
-def order(
-    hub: Hub, verb: Verb = Verb.STOP, kind: str = "all", *, name: str = "o-1", **changes: object
-) -> Order:
-    """An order of now."""
-    wall = hub.readings.wall()
-    fields: dict[str, object] = {
-        "id": CommandId(name),
-        "hub": HUB,
-        "epoch": EPOCH,
-        "verb": verb,
-        "kind": kind,
-        "why": "smoke",
-        "sequence": (wall - YEAR_1970) // MILLISECOND << 20,
-        "issued_at": wall,
-        "expires_at": wall + 10 * MINUTE,
-    }
-    return Order(**(fields | changes))  # type: ignore[arg-type]  # checked as it is built
-
-
-def signed(asked: Order, key: MemoryKey) -> bytes:
-    """The envelope of an order."""
-    return sign(encode(asked), ORDER_TYPE, [key])
-
-
-def acted(hub: Hub) -> int:
-    """How often something was sent that changes a device."""
-    return sum("/set/" in message.topic for message in hub.bus.published)
 
 
 async def obeys(hub: Hub, key: MemoryKey, *orders: Order) -> list[Said]:
