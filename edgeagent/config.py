@@ -59,6 +59,7 @@ def _place(text: str) -> str:
 FilePath = Annotated[Path, BeforeValidator(_as_path)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Listen = Annotated[str, Field(pattern=r"^(127\.\d+\.\d+\.\d+|\[::1\]):\d{1,5}$")]
+UnixName = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")]
 Url = Annotated[str, AfterValidator(_web_address)]
 Place = Annotated[str, AfterValidator(_place)]
 
@@ -72,6 +73,12 @@ class HubSection(Contract):
     )
     run_dir: FilePath = Field(
         default=Path("/run/edgeagent"), description="Folder of the admin socket and the last health report."
+    )
+    view_group: UnixName | None = Field(
+        default=None, description="Unix group whose members may look: health, devices, commands, policy."
+    )
+    operate_group: UnixName | None = Field(
+        default=None, description="Unix group whose members may look, and have things done."
     )
 
 

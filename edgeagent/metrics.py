@@ -45,6 +45,8 @@ class Metrics:
         self.commands_admitted = count("commands_admitted", "Commands not refused on arrival.", ["verdict"])
         self.commands_refused = count("commands_refused", "Commands refused on arrival.", ["reason"])
         self.commands_settled = count("commands_settled", "Commands that ended.", ["outcome"])
+        self.stops = gauge("stopped_kinds", "Kinds of command that the kill switch stops.")
+        self.admin_refused = count("admin_refused", "Requests of people who may not.", ["role"])
         self.retries = count("command_retries", "Tries after the first.")
         self.shadow_answers = count(
             "shadow_answers", "What the knowledge of a device's state was good for.", ["result"]

@@ -4,6 +4,7 @@ Reads the files that the configuration names: secrets, the policy, profiles. Wha
 is told with its name before anything starts.
 """
 
+import grp
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import SecretBytes
 
+from edgeagent.adapters.admin.access import Access
 from edgeagent.adapters.cloud.settings import CloudSettings, Token, is_loopback
 from edgeagent.adapters.mqtt.broker_config import DEFAULT_PATH, read_limits
 from edgeagent.adapters.mqtt.settings import MqttSettings, TlsSettings
@@ -94,6 +96,27 @@ def cloud_settings(config: Config, path: Path) -> CloudSettings | None:
         ca_file=_near(path, cloud.ca_file),
         proxy=cloud.proxy,
     )
+
+
+def access(config: Config) -> Access:
+    """Who may come in at the operator's door.
+
+    Raises:
+        ConfigurationError: there is no such group on this machine.
+    """
+    return Access(
+        view=_group("view_group", config.hub.view_group),
+        operate=_group("operate_group", config.hub.operate_group),
+    )
+
+
+def _group(key: str, name: str | None) -> int | None:
+    if name is None:
+        return None
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError as why:
+        raise ConfigurationError(f"[hub] {key}: there is no group {name} on this machine") from why
 
 
 def ingest_settings(config: Config) -> IngestSettings:

@@ -1,5 +1,6 @@
 """From the configuration to what each room is told: secrets, the policy's file, profiles."""
 
+import grp
 from datetime import timedelta
 from pathlib import Path
 from secrets import token_hex
@@ -43,6 +44,28 @@ def secret(path: Path, text: str) -> None:
     """Write a file that only its owner may read."""
     path.write_text(text, "utf-8")
     path.chmod(0o600)
+
+
+class TestWhoMayComeIn:
+    """Groups of this machine, by name."""
+
+    def test_without_a_word_there_is_no_group(self, path: Path) -> None:
+        assert settings.access(configured(path, "")).groups == []
+
+    def test_a_group_is_known_by_its_number(self, path: Path) -> None:
+        access = settings.access(configured(path, 'view_group = "root"\noperate_group = "daemon"\n'))
+
+        assert (access.view, access.operate) == (0, grp.getgrnam("daemon").gr_gid)
+
+    @pytest.mark.parametrize("key", ["view_group", "operate_group"])
+    def test_one_that_is_not_there_is_told_before_anything_starts(self, path: Path, key: str) -> None:
+        with pytest.raises(ConfigurationError, match=f"{key}: there is no group no-such-group"):
+            settings.access(configured(path, f'{key} = "no-such-group"\n'))
+
+    @pytest.mark.parametrize("name", ["", "a b", "-x", "Ädmin", "x" * 40])
+    def test_what_is_no_groups_name_is_refused(self, path: Path, name: str) -> None:
+        with pytest.raises(ConfigurationError, match="view_group"):
+            configured(path, f'view_group = "{name}"\n')
 
 
 class TestTheBroker:

@@ -1,7 +1,7 @@
 """The hub's parts, built and introduced to each other."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,8 +9,12 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from edgeagent import settings
+from edgeagent.adapters.admin.approval_routes import approval_routes
 from edgeagent.adapters.admin.hub_routes import hub_routes
+from edgeagent.adapters.admin.policy_routes import policy_routes
+from edgeagent.adapters.admin.route import Route
 from edgeagent.adapters.admin.socket import AdminSocket
+from edgeagent.adapters.admin.switch_routes import switch_routes
 from edgeagent.adapters.cloud.https import HttpsQueue
 from edgeagent.adapters.last_health import LastHealth
 from edgeagent.adapters.mqtt.bus import MqttBus
@@ -24,6 +28,7 @@ from edgeagent.config import Config
 from edgeagent.contracts.policy import Tier
 from edgeagent.errors import ConfigurationError
 from edgeagent.flows.admission import Admission
+from edgeagent.flows.approving import Approving
 from edgeagent.flows.bells import Bell, OutboxBell
 from edgeagent.flows.brokerwatch import BrokerWatch
 from edgeagent.flows.confirmations import Confirmations
@@ -38,10 +43,12 @@ from edgeagent.flows.held import Held
 from edgeagent.flows.ingest import Ingest
 from edgeagent.flows.local import LocalCommands
 from edgeagent.flows.operator import HubOperator
+from edgeagent.flows.policy_facts import PolicyFacts
 from edgeagent.flows.probes import Probes
 from edgeagent.flows.revalidate import AT_ONCE, Revalidation
 from edgeagent.flows.settling import Settling
 from edgeagent.flows.surroundings import Surroundings
+from edgeagent.flows.switch import KillSwitch
 from edgeagent.flows.tallies import Tallies
 from edgeagent.flows.timekeeping import Timekeeping, TimeSettings
 from edgeagent.flows.trust import Trust
@@ -115,7 +122,7 @@ class Hub:
         devices.when_admitted(probes.ask)
         flows["probes"] = probes.run
         flows["tallies"] = (tallies := Tallies(store, around)).run
-        local = self._commands(trust, devices, confirmations, tallies, flows)
+        commands = await self._commands(trust, devices, confirmations, tallies, flows)
         health = Health(
             store=store,
             bus=self.bus,
@@ -128,23 +135,23 @@ class Hub:
             state_dir=config.hub.state_dir,
             started=clock.boot(),
         )
-        operator = HubOperator(health, clock, local)
+        operator = HubOperator(health, clock, commands.local)
         flows["last-health"] = LastHealth(config.last_health, operator).run
         if uplink is not None:
             flows["uplink"] = uplink.run
-        doors = await _open_doors(config, operator, around.metrics)
+        doors = await _open_doors(config, operator, commands.routes(), around.metrics)
         if self.queue is not None:
             doors.append(self.queue)
         return Agent(store, around, flows, doors, last_words=tallies.last_words)
 
-    def _commands(
+    async def _commands(
         self,
         trust: Trust,
         devices: Devices,
         confirmations: Confirmations,
         tallies: Tallies,
         flows: dict[str, Flow],
-    ) -> LocalCommands:
+    ) -> "_Commands":
         """Build what takes commands in and works them; add its flows."""
         around = self.around
         key = hub_key(self.config.hub.state_dir / "hub.key")
@@ -154,6 +161,8 @@ class Hub:
         entering = Entering(settling, lanes)
         held = Held(self.store, worlds, entering)
         admission = Admission(self.store, worlds, entering, held, tallies)
+        switch = KillSwitch(self.store, worlds, settling, tallies)
+        await switch.load()
         desk = Desk(self.store, self.bus, worlds, settling, confirmations, lanes)
         upkeep = Upkeep(self.store, held, desk, settling, around)
         confirmations.when_online(lambda _device: upkeep.bell.ring())
@@ -171,7 +180,7 @@ class Hub:
                 holder = f"{tier}-{number}"
                 flows[holder] = partial(dispatch.run, holder)
         if self.queue is not None:
-            downlink = Downlink(self.queue, admission, around, DownlinkSettings())
+            downlink = Downlink(self.queue, admission, switch, around, DownlinkSettings())
             known = Bell()
             trust.when_proven(known.ring)
             # A policy that is published may come after the first command; of others it is known by now.
@@ -179,13 +188,33 @@ class Hub:
             flows["downlink"] = partial(
                 downlink.run_when, lambda: trust.policy is not None or not published, known
             )
-        return LocalCommands(self.store, admission, key, around)
+        return _Commands(
+            local=LocalCommands(self.store, admission, key, around),
+            switch=switch,
+            approving=Approving(self.store, trust, around, upkeep.time_is_surer),
+            desk=PolicyFacts(trust, worlds),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Commands:
+    """What people at the hub may ask of the flows that take commands in."""
+
+    local: LocalCommands
+    switch: KillSwitch
+    approving: Approving
+    desk: PolicyFacts
+
+    def routes(self) -> list[Route]:
+        """What of it may be asked at the operator's door, beside what the operator answers."""
+        return [*switch_routes(self.switch), *approval_routes(self.approving), *policy_routes(self.desk)]
 
 
 async def _open_doors(
-    config: Config, operator: HubOperator, metrics: Metrics
+    config: Config, operator: HubOperator, routes: Sequence[Route], metrics: Metrics
 ) -> list[AdminSocket | WebServer | HttpsQueue]:
-    admin = AdminSocket(config.admin_socket, hub_routes(operator))
+    every = [*hub_routes(operator), *routes]
+    admin = AdminSocket(config.admin_socket, every, settings.access(config), metrics)
     await admin.open()
     doors: list[AdminSocket | WebServer | HttpsQueue] = [admin]
     if config.web is not None:

@@ -1,7 +1,8 @@
-"""``edgeagent send`` and ``edgeagent commands list | show``."""
+"""``edgeagent send`` and ``edgeagent commands list | show | approve``."""
 
 import argparse
 import json
+import sys
 from datetime import timedelta
 from typing import Final
 
@@ -14,7 +15,10 @@ from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import Precondition
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
+from edgeagent.contracts.reports.approvals import ApprovalReport, ApproveRequest
 from edgeagent.contracts.reports.commands import CommandReport, CommandsReport, SendReport, SendRequest
+from edgeagent.contracts.scalars import duration_text
+from edgeagent.errors import RejectedError
 from edgeagent.ids import command_id, device_id
 from edgeagent.ids import operation as checked_operation
 
@@ -45,6 +49,11 @@ def add_to(nouns: Nouns) -> None:
     show = verbs.add_parser("show", help="one on each of its devices, with its receipt")
     show.add_argument("command", metavar="COMMAND")
     show.set_defaults(handler=_show)
+    approve = verbs.add_parser("approve", help="agree to a command that waits for it")
+    approve.add_argument("command", metavar="COMMAND")
+    approve.add_argument("device", metavar="DEVICE", nargs="?", help="for this device")
+    approve.add_argument("--yes", action="store_true", help="do not ask")
+    approve.set_defaults(handler=_approve)
 
 
 def _agent(arguments: argparse.Namespace) -> Agent:
@@ -121,12 +130,41 @@ def _show(arguments: argparse.Namespace) -> int:
 def _show_one(command: CommandReport) -> None:
     print(f"{command.command}  {command.device}  {_asked(command)}")
     print(f"state     {_line(command)}")
+    print(f"payload   sha256 {command.sha256}")
     print(f"lane      {command.lane}, run {command.run}, sent {command.attempts} times")
     print(f"issuer    {command.issuer}")
     print(f"on record {safe(command.actor)}")
     print(f"came      {since(command.received_at)}, expires {command.expires_at:%Y-%m-%d %H:%M:%S} UTC")
     if command.last_error:
         print(f"error     {safe(command.last_error)}")
+
+
+def _approve(arguments: argparse.Namespace) -> int:
+    agent, name = _agent(arguments), command_id(arguments.command)
+    found = agent.get(f"/v1/commands/{name}", CommandsReport).commands
+    wanted = None if arguments.device is None else device_id(arguments.device)
+    meant = [each for each in found if wanted in {None, each.device}]
+    if len(meant) != 1:
+        raise RejectedError(f"{name} is for {', '.join(each.device for each in found)}: name one")
+    [command] = meant
+    if not arguments.json:
+        print(f"device   {command.device}\naction   {_asked(command)}\nissuer   {command.issuer}")
+        print(f"typed by {safe(command.actor)}\nstate    {_line(command)}\npayload  sha256 {command.sha256}")
+    if not arguments.yes and not _agrees(f"Approve {name}?"):
+        raise RejectedError("not approved")
+    request = ApproveRequest(sha256=command.sha256, device=command.device)
+    report = agent.post(f"/v1/commands/{name}/approve", request, ApprovalReport)
+    if arguments.json:
+        show_json(report)
+    else:
+        print(f"approved for {duration_text(report.good_for)} by {safe(report.by)}")
+    return 0
+
+
+def _agrees(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise RejectedError("nobody is there to be asked: look with commands show, and add --yes")
+    return input(f"{question} [y/N] ").strip().lower() in {"y", "yes"}
 
 
 def _asked(command: CommandReport) -> str:

@@ -50,4 +50,8 @@ def _problems(config: Config, path: Path) -> list[str]:
             read(config, path)
         except ConfigurationError as why:
             problems.append(str(why))
+    try:
+        settings.access(config)
+    except ConfigurationError as why:
+        problems.append(str(why))
     return problems

@@ -3,7 +3,9 @@
     init | refresh | repository check       the folder that hubs get their policy from
     keys new | show | rotate | revoke       what signs
     policy sample | sign | publish          who may do what
-    command sign | send | watch | resign    what is to happen, and what became of it
+    command sign | approve | resign         what is to happen
+    command send | watch                    and what became of it
+    order sign                              to stop a kind of command, or to resume it
     token new | serve | refusals            the reference queue server
 
 It is for the machine of whoever operates hubs, not for a hub; what it needs is imported where it is used.
@@ -11,6 +13,7 @@ It is for the machine of whoever operates hubs, not for a hub; what it needs is 
 
 from edgeagent.cli.issuer_command import add_command
 from edgeagent.cli.issuer_keys import add_keys
+from edgeagent.cli.issuer_order import add_order
 from edgeagent.cli.issuer_policy import add_policy
 from edgeagent.cli.issuer_queue import add_queue
 from edgeagent.cli.issuer_repository import add_repository
@@ -26,5 +29,6 @@ def add_to(nouns: Nouns) -> None:
     add_keys(verbs)
     add_policy(verbs)
     add_command(verbs)
+    add_order(verbs)
     add_queue(verbs)
     add_serve(verbs)

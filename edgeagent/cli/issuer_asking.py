@@ -8,7 +8,9 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from edgeagent.errors import ConfigurationError
+from edgeagent.errors import ConfigurationError, RejectedError
+from edgeagent.ids import Epoch
+from edgeagent.ids import epoch as checked_epoch
 
 if TYPE_CHECKING:
     from edgeagent.clock import ProvenClock
@@ -165,3 +167,24 @@ def clock() -> "ProvenClock":
 def finished(work: Coroutine[None, None, T]) -> T:
     """Wait for some work."""
     return asyncio.run(work)
+
+
+def epoch_of(arguments: argparse.Namespace) -> Epoch:
+    """The epoch of a hub, as typed or as the queue knows it.
+
+    Raises:
+        RejectedError: neither says it.
+    """
+    if arguments.epoch is not None:
+        return checked_epoch(arguments.epoch)
+    if arguments.queue is None or arguments.token_file is None:
+        raise RejectedError("name the hub's --epoch, or a --queue with a --token-file to ask")
+    return finished(_asked_epoch(arguments))
+
+
+async def _asked_epoch(arguments: argparse.Namespace) -> Epoch:
+    async with client_of(arguments) as client:
+        hub = await client.hub(arguments.hub)
+    if hub.epoch is None:
+        raise RejectedError(f"the queue has never heard of {arguments.hub}")
+    return hub.epoch

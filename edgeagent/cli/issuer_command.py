@@ -1,16 +1,19 @@
 """``edgeagent issuer command``: from words to a signed command."""
 
 import argparse
+import json
+import sys
 from datetime import timedelta
 
 from edgeagent.cli.arguments import action_of, arguments_of, length_of_time
-from edgeagent.cli.issuer_asking import add_login, add_signing, client_of, clock, finished, signers_of
-from edgeagent.cli.issuer_queue import add_sending
+from edgeagent.cli.issuer_asking import add_login, add_signing, clock, epoch_of, signers_of
+from edgeagent.cli.issuer_queue import add_sending, read_envelope
 from edgeagent.cli.issuer_resign import add_resign
 from edgeagent.cli.words import Nouns
 from edgeagent.contracts.actions import ActionName
-from edgeagent.contracts.command import Precondition
-from edgeagent.errors import RejectedError
+from edgeagent.contracts.command import COMMAND_BYTES, Command, Precondition
+from edgeagent.contracts.door import decode
+from edgeagent.core.envelope import unproven_payload
 from edgeagent.ids import device_id, hub_id
 from edgeagent.ids import epoch as checked_epoch
 from edgeagent.ids import operation as checked_operation
@@ -31,6 +34,10 @@ def add_command(verbs: Nouns) -> None:
     sign.add_argument("--if-version", type=int, help="only if the device is at this version")
     add_login(sign, required=False)
     sign.set_defaults(handler=_sign_command)
+    approve = command.add_parser("approve", help="add a signature to another's command; prints its envelope")
+    approve.add_argument("file", metavar="FILE", help="the envelope; - for standard input")
+    add_signing(approve)
+    approve.set_defaults(handler=_approve_command)
     add_sending(command)
     add_resign(command)
 
@@ -38,16 +45,11 @@ def add_command(verbs: Nouns) -> None:
 def _sign_command(arguments: argparse.Namespace) -> int:
     from edgeagent.issuer.commands import Intent, Issuer
 
-    epoch = arguments.epoch
-    if epoch is None:
-        if arguments.queue is None or arguments.token_file is None:
-            raise RejectedError("name the hub's --epoch, or a --queue with a --token-file to ask")
-        epoch = finished(_epoch_of(arguments))
     action = action_of(arguments.action)
     version = arguments.if_version
     intent = Intent(
         hub=arguments.hub,
-        epoch=epoch,
+        epoch=epoch_of(arguments),
         devices=[device_id(each) for each in arguments.devices.split(",")],
         action=action,
         arguments=arguments_of(action, arguments.arguments),
@@ -60,9 +62,14 @@ def _sign_command(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _epoch_of(arguments: argparse.Namespace) -> str:
-    async with client_of(arguments) as client:
-        hub = await client.hub(arguments.hub)
-    if hub.epoch is None:
-        raise RejectedError(f"the queue has never heard of {arguments.hub}")
-    return hub.epoch
+def _approve_command(arguments: argparse.Namespace) -> int:
+    from edgeagent.issuer.commands import approved
+
+    envelope = read_envelope(arguments.file)
+    both = approved(envelope, signers_of(arguments))
+    command = decode(Command, unproven_payload(envelope), limit=COMMAND_BYTES)
+    words = [f"{name}={json.dumps(value)}" for name, value in command.arguments.items()]
+    about = f"{', '.join(command.devices)} {' '.join([command.action, *words])}"
+    print(f"approved {command.id}: {about}, at {command.hub}", file=sys.stderr)
+    print(both.decode())
+    return 0

@@ -1,9 +1,7 @@
 """``edgeagent issuer send | watch``: commands into the queue, and what became of them."""
 
 import argparse
-import sys
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from edgeagent.cli.arguments import length_of_time
@@ -12,11 +10,12 @@ from edgeagent.cli.printing import safe, show_json, table
 from edgeagent.cli.words import Nouns
 from edgeagent.contracts.command import COMMAND_BYTES, Command
 from edgeagent.contracts.door import decode
+from edgeagent.contracts.event import EventType
+from edgeagent.contracts.order import ORDER_BYTES, ORDER_TYPE, Order
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
-from edgeagent.core.envelope import unproven_payload
-from edgeagent.errors import MalformedError, RejectedError
-from edgeagent.ids import command_id, hub_id
+from edgeagent.core.envelope import type_of, unproven_payload
+from edgeagent.ids import HubId, command_id, hub_id
 
 if TYPE_CHECKING:
     from edgeagent.issuer.client import IssuerClient
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 EXIT_NOT_DONE: Final = 1
 EXIT_UNKNOWN: Final = 3
 EXIT_STILL_OPEN: Final = 4
+_OBEYED: Final = {EventType.STOPPED: "stopped", EventType.RESUMED: "resumed"}
 
 
 def add_queue(verbs: Nouns) -> None:
@@ -38,7 +38,7 @@ def add_queue(verbs: Nouns) -> None:
 
 def add_sending(verbs: Nouns) -> None:
     """Add the words that send a command and wait for it."""
-    send = verbs.add_parser("send", help="put a signed command into the queue")
+    send = verbs.add_parser("send", help="put a signed command or order into the queue")
     send.add_argument("file", metavar="FILE", help="the envelope; - for standard input")
     add_login(send, required=True)
     send.set_defaults(handler=_send)
@@ -57,7 +57,7 @@ def add_sending(verbs: Nouns) -> None:
 
 def _send(arguments: argparse.Namespace) -> int:
     envelope = read_envelope(arguments.file)
-    hub = decode(Command, unproven_payload(envelope), limit=COMMAND_BYTES).hub
+    hub = _hub_of(envelope)
 
     async def send() -> int:
         async with client_of(arguments) as client:
@@ -69,6 +69,14 @@ def _send(arguments: argparse.Namespace) -> int:
         return 0
 
     return finished(send())
+
+
+def _hub_of(envelope: bytes) -> HubId:
+    """Whom a command or an order is for."""
+    payload = unproven_payload(envelope)
+    if type_of(envelope, limit=ORDER_BYTES) == ORDER_TYPE:
+        return decode(Order, payload, limit=ORDER_BYTES).hub
+    return decode(Command, payload, limit=COMMAND_BYTES).hub
 
 
 def read_envelope(file: str) -> bytes:
@@ -134,6 +142,8 @@ async def _end_of(client: "IssuerClient", arguments: argparse.Namespace) -> int:
         _show_ends(status)
     if not status.state.is_over:
         return EXIT_STILL_OPEN
+    if any(event.type in _OBEYED for event in status.results):
+        return 0
     outcomes = {event.data.get("outcome") for event in status.results}
     if Outcome.UNKNOWN in outcomes:
         return EXIT_UNKNOWN
@@ -141,7 +151,11 @@ async def _end_of(client: "IssuerClient", arguments: argparse.Namespace) -> int:
 
 
 def _show_ends(status: "CommandStatus") -> None:
-    """How a command has ended: a line, or one for each of its devices."""
+    """How a command has ended: a line, or one for each of its devices; or an order, in one."""
+    for event in status.results if not status.devices else []:
+        told = _OBEYED.get(event.type, "refused")
+        words = [event.data.get(word) for word in ("kind", "reason", "detail", "why")]
+        print(f"{status.id} {told} {' '.join(safe(str(word)) for word in words if word)}")
     ends = {event.subject: event.data for event in status.results}
     for device in status.devices:
         name = status.id if len(status.devices) == 1 else f"{status.id} {device}"

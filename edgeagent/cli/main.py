@@ -14,7 +14,18 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from edgeagent.cli import commands, config, devices, fetch_policy, health, issuer, outbox, run
+from edgeagent.cli import (
+    commands,
+    config,
+    devices,
+    fetch_policy,
+    health,
+    hub,
+    issuer,
+    outbox,
+    policy,
+    run,
+)
 from edgeagent.cli.asking import AgentDownError, AskingRefusedError
 from edgeagent.cli.printing import Parser, complain, survive_narrow_terminals
 from edgeagent.config import DEFAULT_PATH
@@ -108,6 +119,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="print answers as JSON")
     nouns = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for noun in (run, health, devices, commands, outbox, config, issuer, fetch_policy):
+    for noun in (run, health, devices, commands, policy, hub, outbox, config, issuer, fetch_policy):
         noun.add_to(nouns)
     return parser

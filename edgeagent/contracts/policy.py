@@ -5,6 +5,7 @@ Keys are named by people and known by their id, the sha256 of the public key: on
 refused, so that it cannot count twice (SPEC T1).
 """
 
+from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from enum import StrEnum
 from functools import lru_cache
@@ -220,21 +221,32 @@ class Policy(Contract):
         if len(set(self.keys.values())) != len(self.keys):
             raise ValueError("one public key has two names")
         for name, role in self.roles.items():
-            unknown = role.keys - self.keys.keys()
-            if unknown:
-                raise ValueError(f"role {name} names a key that is not listed")
-            if (role.kind is RoleKind.LOCAL_OPERATOR) == bool(role.keys):
-                raise ValueError(f"role {name}: a local operator's key is the hub's own, others are listed")
-            if role.hubs and role.kind is not RoleKind.LOCAL_OPERATOR:
-                # It would hold at every hub, which is not what was meant.
-                raise ValueError(f"role {name}: only a local operator's role names hubs")
+            _check_role(name, role, self.keys.keys())
         if any(rule.accept_unsure_clock for tier, rule in self.tiers.items() if tier is not Tier.LOW):
             raise ValueError("only the low tier may accept an unsure clock")
+        for action, rule in self.actions.items():
+            if rule.tier is Tier.HIGH and rule.approvals is None:
+                raise ValueError(f"action {action}: one of the high tier needs approvals")
+        if self.bans.keys - self.keys.keys():
+            raise ValueError("bans: a key that is not listed")
         return self
 
     def tier_rule(self, tier: Tier) -> TierRule:
         """The rule of a tier, or the default."""
         return self.tiers.get(tier, TierRule())
+
+
+def _check_role(name: str, role: Role, keys: AbstractSet[str]) -> None:
+    if role.keys - keys:
+        raise ValueError(f"role {name} names a key that is not listed")
+    if (role.kind is RoleKind.LOCAL_OPERATOR) == bool(role.keys):
+        raise ValueError(f"role {name}: a local operator's key is the hub's own, others are listed")
+    if role.hubs and role.kind is not RoleKind.LOCAL_OPERATOR:
+        # It would hold at every hub, which is not what was meant.
+        raise ValueError(f"role {name}: only a local operator's role names hubs")
+    if role.kind is RoleKind.STOP and not {role.actions, role.devices} <= {"*", frozenset()}:
+        # An order is about the whole hub: it would let them do more than what stands there.
+        raise ValueError(f"role {name}: one that stops names no actions and no devices")
 
 
 # A policy has up to 64 keys, and each command asks for the ids of all of them.

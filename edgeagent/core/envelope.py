@@ -145,6 +145,19 @@ def unproven_payload(raw: bytes) -> bytes:
     return decode(Envelope, raw, limit=len(raw)).payload
 
 
+def type_of(raw: bytes, *, limit: int) -> str | None:
+    """The payload type that an envelope claims, before anything is verified; None where it is no envelope.
+
+    Args:
+        raw: the envelope as it came.
+        limit: the most bytes that are looked at.
+    """
+    try:
+        return decode(Envelope, raw, limit=limit).payloadType
+    except MalformedError:
+        return None
+
+
 def merged(first: bytes, second: bytes) -> bytes:
     """One envelope with the signatures of two around the same payload.
 

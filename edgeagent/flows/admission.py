@@ -24,6 +24,7 @@ from edgeagent.core.envelope import Keyring, RefusedEnvelopeError, merged
 from edgeagent.core.freshness import BootDeadline
 from edgeagent.core.gate.judging import judge
 from edgeagent.core.gate.opening import opened, opened_for
+from edgeagent.core.gate.roles import issues
 from edgeagent.core.gate.verdict import (
     Accept,
     AddSignatures,
@@ -210,7 +211,9 @@ class Admission:
                 verdict = self._add_signatures(tx, asked, issuer)
             case Refuse(reason, detail, answer):
                 new = self._new(asked, issuer, Tier.LOW)
-                if world.known is None and world.sequence_of is None:
+                is_new = world.known is None and world.sequence_of is None
+                # An approver's signature that is here before its issuer's leaves the way open for that.
+                if is_new and issues(asked.opened, world):
                     self._refuse(tx, new, reason, detail)
                 else:
                     self._refuse_beside(tx, new, reason, detail)

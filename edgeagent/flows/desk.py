@@ -35,6 +35,7 @@ from edgeagent.core.lifecycle import State
 from edgeagent.core.operation import OperationState, operation_key
 from edgeagent.core.profile.plan import Step
 from edgeagent.core.shadow import StateReading
+from edgeagent.core.stops import stopped_by
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
 from edgeagent.errors import BrokenInvariantError, LostRaceError
 from edgeagent.flows import claims
@@ -49,6 +50,7 @@ from edgeagent.flows.writes import Writes
 from edgeagent.ids import DeviceId, ReadingName
 from edgeagent.ports.broker import DeviceBus
 from edgeagent.ports.crash import CrashPoint
+from edgeagent.ports.desk import StoppedError
 from edgeagent.store import audit, inbox, locks, operations, outbox
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Transaction
@@ -136,6 +138,8 @@ class Desk:
     async def publish(self, claim: Claim, step: StepName) -> PublishResult:
         """Send a step, recorded before it leaves; and begin to wait for what answers it."""
         planned = self._steps.step(claim, step)
+        if step is StepName.ACT:
+            self._check_not_stopped(claim)
         waiter = self._loans.wait_for(claim, step, planned, self._live(claim.device))
         if step is StepName.ACT:
             await self._store.write(partial(self._record_step, claim, planned))
@@ -144,6 +148,10 @@ class Desk:
         message = Outgoing(topic=planned.topic, payload=planned.payload, expires_in=expires)
         if self._loans.of(claim).until <= self._around.clock.boot():
             raise LostRaceError(f"the lock of {claim.device} is lost")
+        if step is StepName.ACT and self._stopped_by(claim) is not None:
+            # Stopped while the step was recorded: it never leaves.
+            await self._store.write(partial(inbox.note_unsent, run=claim.run))
+            self._check_not_stopped(claim)
         waiter.sending(self._around.clock.boot())
         result = await self._bus.publish(message)
         self._around.crash.reached(CrashPoint.STEP_SENT)
@@ -307,6 +315,14 @@ class Desk:
         await self._store.write(end)
         self._around.metrics.commands_settled.labels(outcome).inc()
         self._let_go(wanted.token, found.row.device)
+
+    def _stopped_by(self, claim: Claim) -> str | None:
+        return stopped_by(self._worlds.stops.kinds, claim.asked.command.action, claim.rule.tier)
+
+    def _check_not_stopped(self, claim: Claim) -> None:
+        kind = self._stopped_by(claim)
+        if kind is not None:
+            raise StoppedError(f"{kind} is stopped")
 
     def _live(self, device: DeviceId) -> dict[ReadingName, Value]:
         """What a device shows live."""

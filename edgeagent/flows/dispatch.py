@@ -35,7 +35,7 @@ from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
 from edgeagent.errors import BrokenInvariantError, LostRaceError, RejectedError, TransientError
 from edgeagent.ids import ReadingName
 from edgeagent.metrics import Metrics
-from edgeagent.ports.desk import WorkDesk
+from edgeagent.ports.desk import StoppedError, WorkDesk
 from edgeagent.ports.links import LinkError, Trouble
 
 log = logging.getLogger(__name__)
@@ -165,7 +165,9 @@ class Dispatch:
         except LinkError as why:
             return self._when_linked(claim, why, unsent=True)
         except RejectedError as why:
-            return await self._unsendable(claim, str(why))
+            stopped = isinstance(why, StoppedError) and not claim.sent
+            refusal = Ending(outcome=Outcome.REFUSED, reason=Reason.STOPPED, detail=str(why))
+            return refusal if stopped else await self._unsendable(claim, str(why))
         if result is PublishResult.NOBODY_LISTENS:
             return Later(
                 reason=Reason.DEVICE_OFFLINE, after=_LISTENS_AGAIN, error="nobody listens", unsent=True

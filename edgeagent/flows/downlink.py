@@ -1,6 +1,7 @@
 """From the cloud's queue into the inbox.
 
     CommandSource ──lent for a while──> gate ──> one commit ──> acknowledged
+         └──orders──> kill switch ──> one commit ──────────────┘
 
 A command is on the disk, accepted or refused, before the cloud's copy is acknowledged (SPEC Q3). What is
 not acknowledged comes again and is known as a duplicate. Nothing is kept waiting in memory: what was lent
@@ -13,11 +14,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from edgeagent.contracts.order import ORDER_BYTES, ORDER_TYPE
+from edgeagent.core.envelope import type_of
 from edgeagent.core.retry import Backoff, BackoffRule
 from edgeagent.errors import StorageError
 from edgeagent.flows.admission import Admission, Arrival
 from edgeagent.flows.bells import Bell
 from edgeagent.flows.surroundings import Surroundings
+from edgeagent.flows.switch import KillSwitch
 from edgeagent.ports.cloud import CommandSource, Delivery
 from edgeagent.ports.links import LinkError, Trouble
 
@@ -50,10 +54,16 @@ class Downlink:
     """
 
     def __init__(
-        self, source: CommandSource, admission: Admission, around: Surroundings, settings: DownlinkSettings
+        self,
+        source: CommandSource,
+        admission: Admission,
+        switch: KillSwitch,
+        around: Surroundings,
+        settings: DownlinkSettings,
     ) -> None:
         self._source = source
         self._admission = admission
+        self._switch = switch
         self._around = around
         self._settings = settings
         self._backoff = Backoff(settings.backoff)
@@ -90,8 +100,15 @@ class Downlink:
         if not lent:
             return
         handles = [delivery.handle for delivery in lent]
+        envelopes = [delivery.envelope for delivery in lent]
+        orders = [raw for raw in envelopes if type_of(raw, limit=ORDER_BYTES) == ORDER_TYPE]
+        commands = [raw for raw in envelopes if raw not in orders]
         try:
-            await self._admission.admit([Arrival(delivery.envelope) for delivery in lent])
+            # First: what came together with a stop is stopped.
+            if orders:
+                await self._switch.obey(orders)
+            if commands:
+                await self._admission.admit([Arrival(raw) for raw in commands])
         except StorageError as why:
             log.warning("commands handed back", extra={"count": len(lent), "why": str(why)})
             await self._source.hand_back(handles)

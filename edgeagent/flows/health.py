@@ -16,6 +16,7 @@ from edgeagent.flows.brokerwatch import BrokerWatch
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.ingest import Ingest
 from edgeagent.flows.policy_health import policy_check
+from edgeagent.flows.standing_checks import standing_checks
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
 from edgeagent.flows.uplink import Uplink
@@ -148,7 +149,11 @@ class Health:
             depths = await self.store.read(outbox.depths)
         except StorageError as why:
             return [_database(str(why))]
-        return [_database(self.ingest.store_trouble), self._outbox(depths)]
+        return [
+            _database(self.ingest.store_trouble),
+            self._outbox(depths),
+            *await self.store.read(standing_checks),
+        ]
 
     def _outbox(self, depths: dict[Stream, Depth]) -> Check:
         waiting = sum(depth.events for depth in depths.values())

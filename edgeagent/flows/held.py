@@ -81,7 +81,11 @@ class Held:
         row = _held(tx, run)
         _, world = self.worlds.remembered(tx, asked, world)
         verdict = judge(asked, world, Moment.REPLAY)
-        if row is None or isinstance(verdict, Hold | Duplicate | AddSignatures):
+        if row is None or isinstance(verdict, Duplicate | AddSignatures):
+            return None
+        if isinstance(verdict, Hold):
+            if verdict.reason is not row.reason:
+                inbox.hold_for(tx, run, verdict.reason)
             return None
         if isinstance(verdict, Refuse):
             return self._end(tx, row, verdict)

@@ -162,5 +162,6 @@ def _report(db: Snapshot, row: Row, busy: frozenset[DeviceId]) -> CommandReport:
         received_at=EPOCH + timedelta(microseconds=row.received_at),
         expires_at=EPOCH + timedelta(microseconds=row.expires_at),
         last_error=row.last_error,
+        sha256=row.sha256,
         receipt=None if receipt is None else decode(Receipt, receipt, limit=COMMAND_BYTES),
     )

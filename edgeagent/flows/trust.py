@@ -19,6 +19,7 @@ from edgeagent.contracts.policy import POLICY_BYTES, POLICY_TYPE, Policy, RoleKi
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.envelope import Keyring, Verified, verify
+from edgeagent.core.gate.roles import banned_keys, keys_of
 from edgeagent.errors import LostRaceError, RejectedError
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import KeyId
@@ -60,6 +61,7 @@ class Trust:
 
     Attributes:
         policy: in force; None for none.
+        policy_signers: the keys that signed it; none of one that is published with metadata of its own.
         policy_problem: why there is none, or why another than that in force was refused; empty for no
             problem.
         source_problem: why the policy cannot be renewed now; empty for no problem.
@@ -80,6 +82,7 @@ class Trust:
         self._proven: list[Callable[[], None]] = []
         self.policy: Policy | None = None
         self.life: tuple[datetime, datetime] | None = None
+        self.policy_signers: tuple[KeyId, ...] = ()
         is_wanted = settings.signer is not None or settings.is_published
         self.policy_problem = "" if is_wanted else "no policy is configured"
         self.source_problem = ""
@@ -139,13 +142,18 @@ class Trust:
             self.policy_problem = str(why)
             log.warning("policy refused", extra={"why": str(why)})
             return False
+        self.policy_signers = verified.signers
         self.put_in_force(policy, (policy.issued_at, policy.expires_at))
         log.info("policy accepted", extra={"version": policy.version})
         return True
 
     def time_keys(self) -> Keyring:
         """The keys whose statements of the time count."""
-        return {} if self.policy is None else _keys_of(self.policy, RoleKind.TIME)
+        if self.policy is None:
+            return {}
+        banned = banned_keys(self.policy)
+        keys = keys_of(self.policy, {RoleKind.TIME})
+        return {name: key for name, key in keys.items() if name not in banned}
 
     async def _record(self, act: Act) -> None:
         stamp = self._around.stamp()
@@ -174,10 +182,11 @@ class Trust:
 
     def _try(self, stored: bytes) -> None:
         try:
-            policy, _ = self._verified_policy(stored)
+            policy, verified = self._verified_policy(stored)
         except RejectedError as why:
             self.policy_problem = f"the stored policy: {why}"
         else:
+            self.policy_signers = verified.signers
             self.put_in_force(policy, (policy.issued_at, policy.expires_at))
 
     def put_in_force(self, policy: Policy, life: tuple[datetime, datetime]) -> None:
@@ -222,8 +231,3 @@ class Trust:
         policy = decode(Policy, verified.payload, limit=POLICY_BYTES)
         self.check(policy)
         return policy, verified
-
-
-def _keys_of(policy: Policy, kind: RoleKind) -> Keyring:
-    names = {name for role in policy.roles.values() if role.kind is kind for name in role.keys}
-    return {id_of_key(raw): raw for name in names for raw in [bytes.fromhex(policy.keys[name])]}

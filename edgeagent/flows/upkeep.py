@@ -35,7 +35,9 @@ log = logging.getLogger(__name__)
 _AFTER_FAULT: Final = 1.0
 _NOTHING: Final = timedelta(0)
 # Waiting for what the gate could not tell at the moment of the act.
-_FOR_THE_TIME: Final = frozenset({Reason.CLOCK_UNSURE, Reason.NOT_YET_VALID, Reason.OUTCOME_UNKNOWN})
+_FOR_THE_TIME: Final = frozenset(
+    {Reason.CLOCK_UNSURE, Reason.NOT_YET_VALID, Reason.NEEDS_APPROVAL, Reason.OUTCOME_UNKNOWN}
+)
 # A bound on how wrong the arithmetic of an expiry can make us wait.
 _LONGEST: Final = timedelta(minutes=10)
 

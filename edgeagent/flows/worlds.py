@@ -1,7 +1,7 @@
 """What the gate judges by, put together: policy, keys, time, device, and what the store remembers."""
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from edgeagent.contracts.actions import ActionName, Arguments, slot_of
 from edgeagent.contracts.policy import Level
@@ -10,16 +10,17 @@ from edgeagent.core.freshness import LARGEST_SEQUENCE, BootDeadline, largest_seq
 from edgeagent.core.gate.roles import keyring, speaker
 from edgeagent.core.gate.verdict import Opened
 from edgeagent.core.gate.world import Known, World
-from edgeagent.core.lifecycle import State
+from edgeagent.core.lifecycle import FINAL, State
 from edgeagent.core.operation import operation_key
 from edgeagent.core.profile.compile import CompiledDevice
 from edgeagent.core.shadow import Shadow, differs
+from edgeagent.core.stops import Stops
 from edgeagent.errors import RejectedError
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
 from edgeagent.ids import DeviceId, KeyId
-from edgeagent.store import inbox, meta, operations
+from edgeagent.store import approvals, inbox, meta, operations, stops
 from edgeagent.store.database import Snapshot
 
 
@@ -59,12 +60,14 @@ class Worlds:
         trust: the policy.
         around: time, and whose hub it is.
         operator_key: the hub's own public key.
+        stops: what is stopped.
     """
 
     devices: Devices
     trust: Trust
     around: Surroundings
     operator_key: bytes
+    stops: Stops = field(default_factory=Stops)
 
     def keys(self) -> Keyring:
         """The keys whose signature under a command counts now."""
@@ -119,4 +122,9 @@ class Worlds:
             else inbox.later_in_slot(db, issuer, asked.device, slot, (command.sequence, largest)),
             forgotten=meta.forgotten(db),
             operation=operations.find(db, operation_key(command, asked.device)),
+            stops=stops.stopped(db),
+            approvals=()
+            if row is None or row.state in FINAL
+            else approvals.of_run(db, asked.verified.sha256, asked.device, row.run),
+            actor="" if row is None else row.actor,
         )

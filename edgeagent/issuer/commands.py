@@ -17,9 +17,17 @@ from pydantic import ValidationError
 from edgeagent.clock import EPOCH, Clock
 from edgeagent.contracts.actions import CATALOGUE, ActionName, Arguments
 from edgeagent.contracts.command import COMMAND_BYTES, COMMAND_TYPE, Command, Precondition
-from edgeagent.contracts.door import encode, faults
+from edgeagent.contracts.door import decode, encode, faults
 from edgeagent.contracts.policy import id_of_key
-from edgeagent.core.envelope import MOST_SIGNATURES, Signer, digest_of, sign
+from edgeagent.core.envelope import (
+    MOST_SIGNATURES,
+    Signer,
+    digest_of,
+    merged,
+    sign,
+    type_of,
+    unproven_payload,
+)
 from edgeagent.errors import MalformedError, RejectedError
 from edgeagent.ids import CommandId, DeviceId, Digest, Epoch, HubId, KeyId, Operation
 
@@ -137,3 +145,22 @@ class Issuer:
         drawn = milliseconds << CHANCE_BITS | self._random_bits(CHANCE_BITS)
         self._last_sequence = max(drawn, self._last_sequence + 1)
         return self._last_sequence
+
+
+def approved(envelope: bytes, signers: Sequence[Signer]) -> bytes:
+    """Add signatures to a command that somebody else has issued (SPEC T7). The payload stays as it is.
+
+    Raises:
+        MalformedError: it is no command, or would have too many signatures or bytes.
+        RejectedError: nobody signs.
+    """
+    if not signers:
+        raise RejectedError("nobody signs")
+    if type_of(envelope, limit=COMMAND_BYTES) != COMMAND_TYPE:
+        raise MalformedError("not the envelope of a command")
+    payload = unproven_payload(envelope)
+    decode(Command, payload, limit=COMMAND_BYTES)
+    both = merged(envelope, sign(payload, COMMAND_TYPE, signers))
+    if len(both) > COMMAND_BYTES:
+        raise MalformedError(f"the command has {len(both)} bytes, of which {COMMAND_BYTES} are allowed")
+    return both

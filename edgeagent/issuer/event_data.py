@@ -6,7 +6,7 @@ in ``docs/events.schema.json``.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Final, TypeVar
 
@@ -85,8 +85,29 @@ class RefusedData(Read):
     reason: Words
 
 
-Data = StateData | TelemetryData | AdmittedData | ReceiptData | RefusedData | None
+class SwitchedData(Read):
+    """The kill switch was thrown or taken back; by an order, unless somebody at the hub did it."""
 
+    order: CommandIdField | None = None
+    payload_sha256: DigestField | None = None
+
+
+Data = StateData | TelemetryData | AdmittedData | ReceiptData | RefusedData | SwitchedData | None
+
+_READ: Final[
+    Mapping[
+        EventType,
+        type[StateData | TelemetryData | AdmittedData | ReceiptData | RefusedData | SwitchedData],
+    ]
+] = {
+    EventType.STATE: StateData,
+    EventType.TELEMETRY: TelemetryData,
+    EventType.DEVICE_ADMITTED: AdmittedData,
+    EventType.RECEIPT: ReceiptData,
+    EventType.REFUSED: RefusedData,
+    EventType.STOPPED: SwitchedData,
+    EventType.RESUMED: SwitchedData,
+}
 _ABOUT_A_DEVICE: Final = frozenset(
     {
         EventType.STATE,
@@ -191,19 +212,8 @@ def _arrived(number: int, value: JsonValue, hub: HubId, most_bytes: int) -> Arri
 
 
 def _data_of(event: CloudEvent) -> Data:
-    match event.type:
-        case EventType.STATE:
-            return StateData.model_validate(event.data)
-        case EventType.TELEMETRY:
-            return TelemetryData.model_validate(event.data)
-        case EventType.DEVICE_ADMITTED:
-            return AdmittedData.model_validate(event.data)
-        case EventType.RECEIPT:
-            return ReceiptData.model_validate(event.data)
-        case EventType.REFUSED:
-            return RefusedData.model_validate(event.data)
-        case _:
-            return None
+    kind = _READ.get(event.type)
+    return None if kind is None else kind.model_validate(event.data)
 
 
 def _depth(value: JsonValue) -> int:

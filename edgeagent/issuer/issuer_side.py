@@ -14,14 +14,17 @@ from edgeagent.adapters.cloud.wire import JSON, LONGEST_WAIT, Fault
 from edgeagent.contracts.command import COMMAND_BYTES
 from edgeagent.contracts.door import Contract
 from edgeagent.contracts.event import Stream
+from edgeagent.contracts.order import ORDER_BYTES, ORDER_TYPE
 from edgeagent.contracts.policy import BreakerRule
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.scalars import EpochField
+from edgeagent.core.envelope import type_of
 from edgeagent.errors import MalformedError
 from edgeagent.ids import CommandId, Epoch, HubId, KeyId, command_id
 from edgeagent.issuer.access import hub_of
 from edgeagent.issuer.bells import About, heard
 from edgeagent.issuer.bodies import ProblemError, answer, answer_bytes, read_body, read_query
+from edgeagent.issuer.order_gate import judge_raw_order
 from edgeagent.issuer.producer_gate import GateRefusedError, GateWorld, Passed, judge
 from edgeagent.issuer.service import Service
 from edgeagent.issuer.store import breakers, commands, hubs, refusals, streams
@@ -222,7 +225,10 @@ class IssuerSide:
         def take(tx: Transaction) -> CommandStatus:
             current = hubs.current_epoch(tx, hub)
             epoch = None if current is None else current.epoch
-            passed = judge(raw, GateWorld(hub=hub, epoch=epoch, now=now.wall, policy=policy))
+            world = GateWorld(hub=hub, epoch=epoch, now=now.wall, policy=policy)
+            if type_of(raw, limit=ORDER_BYTES) == ORDER_TYPE:
+                return _take_order(tx, raw, world, now, most)
+            passed = judge(raw, world)
             circuit = Circuit(_origin(passed.signers, who), passed.command.action)
             _refuse_if_open(tx, circuit, passed, now)
             try:
@@ -291,6 +297,17 @@ def _refusal(reason: Reason, words: str, passed: Passed) -> GateRefusedError:
         command=passed.command.id,
         action=passed.command.action,
     )
+
+
+def _take_order(tx: Transaction, raw: bytes, world: GateWorld, now: Instant, most: int) -> CommandStatus:
+    """Judge and queue an order to the hub itself. No breaker stands before what stops commands."""
+    passed = judge_raw_order(raw, world)
+    try:
+        commands.enqueue(tx, world.hub, passed, raw, now=now, most_waiting=most)
+    except IdConflictError as why:
+        origin = passed.signers[0] if passed.signers else None
+        raise GateRefusedError(Reason.ID_CONFLICT, str(why), origin=origin, command=passed.order.id) from why
+    return _known(commands.status(tx, world.hub, passed.order.id, now))
 
 
 def _look(hub: HubId, command: CommandId, now: Instant, db: Snapshot) -> CommandStatus | None:

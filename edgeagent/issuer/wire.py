@@ -54,19 +54,19 @@ class CommandStatus(Contract):
     Attributes:
         id: the command's.
         payload_sha256: of the payload bytes; the identity of the command.
-        devices: whom it is for.
-        action: what is asked.
+        devices: whom it is for; none for the hub itself.
+        action: what is asked; None of an order to the hub.
         state: where it stands.
         accepted_at: when the queue took it.
         lent: how often it was lent to the hub.
         results: the events with which the hub ended it so far, a receipt or a refusal for each device, as
-            the hub sent them and in the order of the devices.
+            the hub sent them and in the order of the devices; of an order, that it was obeyed or refused.
     """
 
     id: CommandIdField
     payload_sha256: DigestField
-    devices: Annotated[list[DeviceIdField], Field(min_length=1, max_length=MOST_DEVICES)]
-    action: ActionName
+    devices: Annotated[list[DeviceIdField], Field(max_length=MOST_DEVICES)]
+    action: ActionName | None = None
     state: CommandState
     accepted_at: Timestamp
     lent: Annotated[int, Field(ge=0)]

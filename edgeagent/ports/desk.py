@@ -7,6 +7,11 @@ from edgeagent.contracts.mqtt import PublishResult
 from edgeagent.contracts.policy import Level, Tier
 from edgeagent.core.gate.world import World
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
+from edgeagent.errors import RejectedError
+
+
+class StoppedError(RejectedError):
+    """The kill switch is thrown for such commands; nothing was sent."""
 
 
 class WorkDesk(Protocol):
@@ -34,6 +39,7 @@ class WorkDesk(Protocol):
         Raises:
             LostRaceError: the lock is not ours any more; nothing was sent.
             LinkError: the broker cannot be reached; nothing was sent.
+            StoppedError: such commands are stopped; nothing was sent.
             RejectedError: the device has no such step, or the message is too large; nothing was sent.
         """
         ...

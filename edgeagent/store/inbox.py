@@ -47,6 +47,10 @@ SELECT {COLUMNS} FROM inbox
  WHERE lane = :lane AND state = 'waiting' AND available_at IS NOT NULL
    AND (available_boot <> :boot OR available_at <= :now)
 """  # noqa: S608 - constant text
+_HOLD_FOR: Final = "UPDATE inbox SET reason = :reason WHERE run = :run AND state = 'held'"
+_WAITING_FOR: Final = """
+SELECT count(*) FROM inbox WHERE state IN ('held', 'waiting') AND reason = :reason
+"""
 _BY_RUN: Final = f"SELECT {COLUMNS} FROM inbox WHERE run = :run"  # noqa: S608 - constant text
 _OF_DEVICE: Final = f"""
 SELECT {COLUMNS} FROM inbox
@@ -219,6 +223,22 @@ def add_signatures(tx: Transaction, run: int, signed: tuple[bytes, tuple[KeyId, 
     fields: dict[str, SqlValue] = {"run": run, "envelope": envelope, "signers": json.dumps(signers)}
     if tx.execute(_ADD_SIGNATURES, fields) != 1:
         raise BrokenInvariantError(f"run {run} is not held")
+
+
+def hold_for(tx: Transaction, run: int, reason: Reason) -> None:
+    """Note that a held command waits for something else now.
+
+    Raises:
+        BrokenInvariantError: it is not held.
+    """
+    if tx.execute(_HOLD_FOR, {"run": run, "reason": reason}) != 1:
+        raise BrokenInvariantError(f"run {run} is not held")
+
+
+def waiting_for(db: Snapshot, reason: Reason) -> int:
+    """How many commands wait for one thing."""
+    row = db.row(_WAITING_FOR, {"reason": reason})
+    return 0 if row is None else int(row[0])
 
 
 def by_run(db: Snapshot, run: int) -> Row | None:

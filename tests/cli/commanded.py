@@ -13,12 +13,17 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from edgeagent.adapters.admin.approval_routes import approval_routes
 from edgeagent.adapters.admin.hub_routes import hub_routes
+from edgeagent.adapters.admin.policy_routes import policy_routes
+from edgeagent.adapters.admin.route import Route
 from edgeagent.adapters.admin.socket import AdminSocket
+from edgeagent.adapters.admin.switch_routes import switch_routes
 from edgeagent.contracts.policy import Tier
 from edgeagent.flows.brokerwatch import BrokerWatch
 from edgeagent.flows.health import Health
 from edgeagent.flows.operator import HubOperator
+from edgeagent.flows.policy_facts import PolicyFacts
 from tests.cli.building import Terminal, lonely_terminal
 from tests.flows.commanding import Hub
 
@@ -42,11 +47,11 @@ async def commanded(folder: Path, *, has_policy: bool = True) -> AsyncIterator[C
     if has_policy:
         await hub.has_policy()
     async with lonely_terminal(folder) as lonely:
-        admin = AdminSocket(lonely.run_dir / "admin.sock", hub_routes(_operator(hub, folder)))
+        admin = AdminSocket(lonely.run_dir / "admin.sock", _routes(hub, folder))
         await admin.open()
         works: list[Callable[[], Coroutine[None, None, None]]] = [
             hub.now.upkeep.run,
-            *(partial(hub.now.dispatch[tier].run, f"{tier}-1") for tier in (Tier.LOW, Tier.MEDIUM)),
+            *(partial(hub.now.dispatch[tier].run, f"{tier}-1") for tier in Tier),
         ]
         tasks = [asyncio.create_task(work()) for work in works]
         try:
@@ -59,6 +64,16 @@ async def commanded(folder: Path, *, has_policy: bool = True) -> AsyncIterator[C
                     await task
             await admin.close()
             await hub.dies()
+
+
+def _routes(hub: Hub, folder: Path) -> list[Route]:
+    """What may be asked at this hub."""
+    return [
+        *hub_routes(_operator(hub, folder)),
+        *switch_routes(hub.now.switch),
+        *approval_routes(hub.now.approving),
+        *policy_routes(PolicyFacts(hub.now.trust, hub.now.worlds)),
+    ]
 
 
 def _operator(hub: Hub, folder: Path) -> HubOperator:

@@ -23,8 +23,8 @@ class TestHealth:
             said = await typing.types("health")
 
             assert said.status == 0
-            assert said.out.splitlines()[0] == "EDGEAGENT OK - 14 checks"
-            assert len([line for line in said.out.splitlines() if line.startswith("OK ")]) == 14
+            assert said.out.splitlines()[0] == "EDGEAGENT OK - 16 checks"
+            assert len([line for line in said.out.splitlines() if line.startswith("OK ")]) == 16
             assert said.err == ""
 
     async def test_a_warning(self, tmp_path: Path) -> None:

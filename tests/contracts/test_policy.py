@@ -129,6 +129,15 @@ def test_one_key_under_two_names_is_refused() -> None:
         pytest.param(
             {"tiers": {"medium": {"accept_unsure_clock": True}}}, "only the low tier", id="an unsure clock"
         ),
+        pytest.param(
+            {"actions": {"power": {"tier": "high"}}}, "needs approvals", id="high without approvals"
+        ),
+        pytest.param({"bans": {"keys": ["mallory"]}}, "bans: a key", id="a ban of a key not there"),
+        pytest.param(
+            {"roles": {"r": {"kind": "stop", "keys": ["alice"], "actions": ["power"]}}},
+            "role r: one that stops",
+            id="a narrow role to stop",
+        ),
         pytest.param({"threshold": 2}, "threshold", id="an unknown field"),
         pytest.param({"type": "command"}, "type", id="another kind of document"),
     ],

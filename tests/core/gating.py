@@ -30,7 +30,9 @@ SECOND: Final = timedelta(seconds=1)
 NOW: Final = (BootId(FIRST_BOOT), HOUR)
 
 DESK, NIGHT, STRANGER, OWN = MemoryKey(), MemoryKey(), MemoryKey(), MemoryKey()
-"""``DESK`` and ``NIGHT`` are operators, ``STRANGER`` is in no policy, ``OWN`` is the hub's."""
+CHIEF, DEPUTY = MemoryKey(), MemoryKey()
+"""``DESK`` and ``NIGHT`` are operators, ``STRANGER`` is in no policy, ``OWN`` is the hub's, ``CHIEF`` and
+``DEPUTY`` approve where a policy says so."""
 
 LOW, MEDIUM = ActionRule(tier=Tier.LOW), ActionRule(tier=Tier.MEDIUM)
 OPERATORS: Final = Role(kind=RoleKind.COMMAND, keys=frozenset({"desk", "night"}), actions="*", devices="*")
@@ -138,7 +140,7 @@ def envelope(asked: Command, *signers: Signer) -> bytes:
 
 def asked(*signers: Signer, **changes: object) -> Opened:
     """A command for one device that was verified against every key of these tests."""
-    keys = {key.id: key.public for key in (DESK, NIGHT, STRANGER, OWN)}
+    keys = {key.id: key.public for key in (DESK, NIGHT, STRANGER, OWN, CHIEF, DEPUTY)}
     [one] = opened(envelope(command(**changes), *signers), keys)
     return one
 

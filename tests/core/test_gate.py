@@ -6,7 +6,16 @@ from hypothesis import strategies as st
 
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import Precondition
-from edgeagent.contracts.policy import Level, Policy, Role, RoleKind, Tier, TierRule
+from edgeagent.contracts.policy import (
+    ActionRule,
+    ApprovalRule,
+    Level,
+    Policy,
+    Role,
+    RoleKind,
+    Tier,
+    TierRule,
+)
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.freshness import BootDeadline
 from edgeagent.core.gate.roles import speaker
@@ -165,7 +174,7 @@ def test_a_device_that_can_prove_just_the_level_that_is_asked_for_is_enough() ->
 @pytest.mark.requirement("T5")
 @pytest.mark.parametrize("tier", [Tier.MEDIUM, Tier.HIGH])
 def test_while_the_time_is_not_known_medium_and_high_are_held(tier: Tier) -> None:
-    rule = LOW.model_copy(update={"tier": tier})
+    rule = ActionRule(tier=tier, approvals=ApprovalRule(at_hub=True))
     around = world(policy=policy(actions={ActionName.POWER: rule}), wall=wall(error=None))
 
     for moment in Moment:

@@ -8,7 +8,7 @@ import pytest
 
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import Precondition
-from edgeagent.contracts.policy import ActionRule, Level, Tier
+from edgeagent.contracts.policy import ActionRule, ApprovalRule, Bans, Level, Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.gate.judging import judge
 from edgeagent.core.gate.verdict import Hold, Moment, Refuse, Verdict
@@ -77,6 +77,8 @@ IN_ORDER = (
     Fault(Reason.SEQUENCE_CONFLICT, world={"sequence_of": OTHER}, moments=ON_COMING),
     Fault(Reason.SUPERSEDED, world={"superseded_by": OTHER}),
     Fault(Reason.EXPIRED, {"issued_at": NOON - 5 * MINUTE, "expires_at": NOON - MINUTE}),
+    Fault(Reason.BANNED, policy={"bans": Bans(actions=frozenset(ActionName))}),
+    Fault(Reason.STOPPED, world={"stops": frozenset({"tier:low", "tier:medium"})}),
     Fault(Reason.NOT_ALLOWED, signers=(gating.STRANGER,)),
     Fault(Reason.POLICY_EXPIRED, policy={"expires_at": NOON - MINUTE}),
     Fault(Reason.VALID_TOO_LONG, policy=rules(LOW.model_copy(update={"longest_validity": MINUTE}))),
@@ -103,13 +105,14 @@ IN_ORDER = (
         {"wall": gating.wall()},
     ),
     Fault(Reason.CLOCK_UNSURE, world={"wall": gating.wall(error=None)}),
+    Fault(Reason.NEEDS_APPROVAL, policy=rules(LOW.model_copy(update={"approvals": ApprovalRule()}))),
     Fault(
         Reason.OUTCOME_UNKNOWN,
         {"action": ActionName.TOGGLE, "arguments": {}},
         operation(OperationState.UNKNOWN),
     ),
 )
-HELD = {Reason.NOT_YET_VALID, Reason.CLOCK_UNSURE, Reason.OUTCOME_UNKNOWN}
+HELD = {Reason.NOT_YET_VALID, Reason.CLOCK_UNSURE, Reason.NEEDS_APPROVAL, Reason.OUTCOME_UNKNOWN}
 
 pairs = [
     (first, second)
@@ -177,8 +180,8 @@ def test_every_reason_for_which_the_gate_stops_a_command_is_in_the_order() -> No
     of_the_envelope = set(codes[: codes.index(Reason.WRONG_HUB)])
     of_the_gate = set(codes[: codes.index(Reason.DEVICE_BUSY)]) - of_the_envelope - waits
 
-    # A replay is an answer of its own, not a refusal.
-    assert {fault.reason for fault in IN_ORDER} == of_the_gate - {Reason.REPLAYED}
+    # A replay is an answer of its own, not a refusal; and one is said of orders only.
+    assert {fault.reason for fault in IN_ORDER} == of_the_gate - {Reason.REPLAYED, Reason.NOT_LATER}
 
 
 def test_holding_comes_last_so_that_nothing_waits_that_can_never_be_done() -> None:

@@ -143,6 +143,7 @@ class Hub(Recorded):
         await devices.load()
         self._clock = clock
         self._parts = joined(store, self.bus, self.keys.hub, around, trust, devices)
+        await self._parts.switch.load()
         if is_proven:
             self.time_is_known()
         self.bus.comes_up()
@@ -278,11 +279,13 @@ class Hub(Recorded):
         raw = [each if isinstance(each, bytes) else self.signed(each) for each in commands]
         return [each.verdict for each in await self.now.admission.admit([Arrival(each) for each in raw])]
 
-    async def admits_local(self, command: Command, *, valid_for: timedelta = MINUTE) -> Verdict:
+    async def admits_local(
+        self, command: Command, *, valid_for: timedelta = MINUTE, by: str = "uid:1000 anna"
+    ) -> Verdict:
         """Let a command come in that was typed here."""
         clock = self.clock
         local = BootDeadline(clock.boot_id, clock.boot() + valid_for)
-        arrival = Arrival(self.signed(command, self.keys.hub), local, "uid:1000 anna")
+        arrival = Arrival(self.signed(command, self.keys.hub), local, by)
         [admitted] = await self.now.admission.admit([arrival])
         return admitted.verdict
 

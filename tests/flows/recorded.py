@@ -26,6 +26,9 @@ _EVERYTHING: Final = (
     "SELECT * FROM outbox",
     "SELECT * FROM streams",
     "SELECT * FROM audit ORDER BY number",
+    "SELECT * FROM approvals",
+    "SELECT * FROM stops",
+    "SELECT * FROM orders",
 )
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from edgeagent.contracts.policy import Tier
 from edgeagent.core.envelope import Signer
 from edgeagent.flows.admission import Admission
+from edgeagent.flows.approving import Approving
 from edgeagent.flows.bells import Bell
 from edgeagent.flows.confirmations import Confirmations
 from edgeagent.flows.desk import Desk
@@ -20,6 +21,7 @@ from edgeagent.flows.local import LocalCommands
 from edgeagent.flows.revalidate import Revalidation
 from edgeagent.flows.settling import Settling
 from edgeagent.flows.surroundings import Surroundings
+from edgeagent.flows.switch import KillSwitch
 from edgeagent.flows.tallies import Tallies
 from edgeagent.flows.trust import Trust
 from edgeagent.flows.upkeep import Upkeep
@@ -41,6 +43,9 @@ class Running:
     confirmations: Confirmations
     admission: Admission
     tallies: Tallies
+    switch: KillSwitch
+    approving: Approving
+    worlds: Worlds
     desk: Desk
     upkeep: Upkeep
     revalidation: Revalidation
@@ -87,6 +92,9 @@ def joined(
         confirmations=confirmations,
         admission=admission,
         tallies=tallies,
+        switch=KillSwitch(store, worlds, settling, tallies),
+        approving=Approving(store, trust, around, upkeep.time_is_surer),
+        worlds=worlds,
         desk=desk,
         upkeep=upkeep,
         revalidation=Revalidation(store, bus, settling, confirmations, desk),

@@ -8,14 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from edgeagent.contracts.order import ORDER_TYPE
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.envelope import sign
 from edgeagent.core.lifecycle import State
 from edgeagent.core.retry import BackoffRule
 from edgeagent.flows.bells import Bell
 from edgeagent.flows.downlink import Downlink, DownlinkSettings
 from edgeagent.ports.crash import CrashPoint
 from edgeagent.ports.links import Trouble
+from tests.flows.approvals import have_a_say, order, signed
 from tests.flows.commanding import Hub, new_hub
 from tests.flows.points import KilledError
 from tests.flows.signing import HUB, MINUTE, POWER, SECOND, VOLUME
@@ -48,7 +51,7 @@ async def fetching(
 ) -> AsyncIterator[Downlink]:
     """A downlink that runs beside the test."""
     settings = DownlinkSettings(most=most, backoff=backoff)
-    downlink = Downlink(cloud, hub.now.admission, hub.now.around, settings)
+    downlink = Downlink(cloud, hub.now.admission, hub.now.switch, hub.now.around, settings)
     task = asyncio.create_task(downlink.run())
     try:
         yield downlink
@@ -229,7 +232,7 @@ async def test_nothing_is_fetched_before_commands_can_be_judged(hub: Hub, cloud:
     command = hub.command(VOLUME, level=7)
     cloud.offers(hub.signed(command))
     known, bell = asyncio.Event(), Bell()
-    downlink = Downlink(cloud, hub.now.admission, hub.now.around, DownlinkSettings(backoff=QUICK))
+    downlink = Downlink(cloud, hub.now.admission, hub.now.switch, hub.now.around, DownlinkSettings(backoff=QUICK))
     fetching = asyncio.create_task(downlink.run_when(known.is_set, bell))
     bell.ring()
     await asyncio.sleep(0)
@@ -242,3 +245,21 @@ async def test_nothing_is_fetched_before_commands_can_be_judged(hub: Hub, cloud:
     fetching.cancel()
     with suppress(asyncio.CancelledError):
         await fetching
+
+
+@pytest.mark.requirement("B3")
+async def test_an_order_among_commands_is_obeyed_first_and_all_are_acknowledged(
+    hub: Hub, cloud: FakeCloud
+) -> None:
+    """A stop takes effect on whatever was lent together with it."""
+    others = await have_a_say(hub)
+    command = hub.command(POWER, on=True)
+    cloud.offers(hub.signed(command))
+    cloud.offers(signed(order(hub), others.guard))
+    cloud.offers(sign(b"{}", ORDER_TYPE, [MemoryKey()]))
+
+    async with fetching(hub, cloud):
+        await eventually(lambda: not cloud.waiting)
+
+    assert (await hub.ended(command)).reason is Reason.STOPPED
+    assert [stop.kind for stop in hub.now.switch.stops().stops] == ["all"]

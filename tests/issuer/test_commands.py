@@ -8,12 +8,12 @@ import pytest
 
 from edgeagent.clock import EPOCH as UNIX_EPOCH
 from edgeagent.contracts.actions import ActionName
-from edgeagent.contracts.command import COMMAND_TYPE, Command, Precondition
+from edgeagent.contracts.command import COMMAND_BYTES, COMMAND_TYPE, Command, Precondition
 from edgeagent.contracts.door import decode
-from edgeagent.core.envelope import verify
+from edgeagent.core.envelope import sign, unproven_payload, verify
 from edgeagent.errors import MalformedError, RejectedError
 from edgeagent.ids import hub_id, operation
-from edgeagent.issuer.commands import Intent, Issuer
+from edgeagent.issuer.commands import Intent, Issuer, approved
 from edgeagent.issuer.keys import PrivateKey
 from tests.issuer.building import EPOCH, NOON, TV, ManualClock, intent
 
@@ -153,3 +153,27 @@ def test_a_command_carries_one_to_eight_signatures() -> None:
         issuer(*keys).sign(intent(HUB))
     with pytest.raises(RejectedError):
         Issuer([], ManualClock()).sign(intent(HUB))
+
+
+@pytest.mark.requirement("T7")
+def test_somebody_else_adds_a_signature_to_the_same_payload() -> None:
+    chief = PrivateKey.new()
+    order = Issuer([PrivateKey.new()], ManualClock()).sign(intent(hub_id("venue-7")))
+
+    both = approved(order.envelope, [chief])
+
+    keys = {chief.id: chief.public}
+    assert verify(both, keys, COMMAND_TYPE, limit=COMMAND_BYTES).signers == (chief.id,)
+    assert unproven_payload(both) == unproven_payload(order.envelope)
+    assert approved(both, [chief]) == both
+
+
+@pytest.mark.requirement("T7")
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"{}", sign(b"{}", COMMAND_TYPE, [PrivateKey.new()])],
+    ids=["nothing", "no envelope", "no command"],
+)
+def test_what_is_no_command_is_not_approved(raw: bytes) -> None:
+    with pytest.raises(MalformedError):
+        approved(raw, [PrivateKey.new()])

@@ -41,6 +41,15 @@ EXAMPLES: Final[Mapping[EventType, dict[str, JsonValue]]] = {
         "readings": {"power": {"value": True, "version": 9, "live": False}},
         "reason": "no_confirmation",
     },
+    EventType.STOPPED: {
+        "order": "o1",
+        "payload_sha256": "0" * 64,
+        "kind": "tier:high",
+        "by": "0" * 64,
+        "why": "smoke",
+        "refused": 2,
+    },
+    EventType.RESUMED: {"kind": "all", "by": "uid:0 root", "why": "", "refused": 0},
     EventType.GAP: {"cause": "coalesced", "readings": ["power"], "changes": 3},
     EventType.ALERT: {"reason": "retained_command", "topic": "'cmnd/tv/POWER'"},
 }
@@ -127,6 +136,7 @@ def test_the_schemas_receipt_is_the_contracts() -> None:
         pytest.param(EventType.TELEMETRY, {"readings": {"a": None}}, id="no value"),
         pytest.param(EventType.DEVICE_ADMITTED, {"label": ""}, id="no label"),
         pytest.param(EventType.GAP, {"changes": 0}, id="a gap of nothing"),
+        pytest.param(EventType.STOPPED, {"kind": "everything"}, id="no kind"),
         pytest.param(EventType.ALERT, {"reason": "Oh No"}, id="no code"),
         pytest.param(EventType.CORRECTED, {"level": "surely"}, id="no level"),
     ],

@@ -23,11 +23,13 @@ class Keys:
         root: signs the policy.
         desk: signs commands.
         time: signs the time.
+        guard: signs orders to stop and resume.
     """
 
     root: PrivateKey = field(default_factory=PrivateKey.new)
     desk: PrivateKey = field(default_factory=PrivateKey.new)
     time: PrivateKey = field(default_factory=PrivateKey.new)
+    guard: PrivateKey = field(default_factory=PrivateKey.new)
 
     def policy(self, hub: HubId) -> bytes:
         """A signed policy: the desk, and people at the hub, may do everything."""
@@ -36,9 +38,14 @@ class Keys:
             version=1,
             issued_at=now,
             expires_at=now + _VALIDITY,
-            keys={"desk": self.desk.public.hex(), "clock": self.time.public.hex()},
+            keys={
+                "desk": self.desk.public.hex(),
+                "clock": self.time.public.hex(),
+                "guard": self.guard.public.hex(),
+            },
             roles={
                 "operators": Role(kind=RoleKind.COMMAND, keys=frozenset({"desk"}), actions="*", devices="*"),
+                "guards": Role(kind=RoleKind.STOP, keys=frozenset({"guard"})),
                 "clock": Role(kind=RoleKind.TIME, keys=frozenset({"clock"})),
                 "here": Role(kind=RoleKind.LOCAL_OPERATOR, hubs=frozenset({hub}), actions="*", devices="*"),
             },

@@ -1,48 +1,55 @@
 """The operator's door: HTTP over a Unix socket, for programs on this machine.
 
-Who asks is told by the kernel (SO_PEERCRED), not by the caller. root and the agent's own user may;
-everybody else is refused. Every answer is one of ``contracts/reports`` as JSON; a refusal carries what
-went wrong and what to do.
+Who asks is told by the kernel, not by the caller, and who may what is said in ``access``. Every answer is
+one of ``contracts/reports`` as JSON; a refusal carries what went wrong and what to do.
 """
 
 import logging
 import os
 import pwd
-import socket
-import struct
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from aiohttp import web
 
-from edgeagent.adapters.admin.route import REQUEST_BYTES, Asked, Route
+from edgeagent.adapters.admin.access import Access, Peer, let_in, peer_of
+from edgeagent.adapters.admin.route import REQUEST_BYTES, Asked, Role, Route
 from edgeagent.contracts.door import Contract, encode
 from edgeagent.contracts.reports.refusal import Refusal
 from edgeagent.errors import AgentError, ConfigurationError, MalformedError, RejectedError, TransientError
+from edgeagent.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
-_UCRED: Final = struct.Struct("3i")  # pid, uid, gid of unix(7)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_OURSELVES: Final = Access()
 
 
 class AdminSocket:
     """Serves routes on a Unix socket."""
 
-    def __init__(self, path: Path, routes: Sequence[Route]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        routes: Sequence[Route],
+        access: Access = _OURSELVES,
+        metrics: Metrics | None = None,
+    ) -> None:
         self._path = path
         self._routes = routes
+        self._access = access
+        self._metrics = metrics
         self._runner: web.AppRunner | None = None
 
     async def open(self) -> None:
         """Listen; a socket that a dead agent left behind is replaced.
 
         Raises:
-            ConfigurationError: there can be no socket at that path.
+            ConfigurationError: there can be no socket at that path, or its groups cannot be let in.
         """
-        app = web.Application(client_max_size=REQUEST_BYTES, middlewares=[_answering])
-        app.add_routes([web.route(each.method, each.path, _answer_by(each)) for each in self._routes])
+        app = web.Application(client_max_size=REQUEST_BYTES, middlewares=[self._answering])
+        app.add_routes([web.route(each.method, each.path, self._answer_by(each)) for each in self._routes])
         # One access line for each poll of a health check is noise; what changes is audited.
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
@@ -57,6 +64,11 @@ class AdminSocket:
             raise ConfigurationError(f"[hub] run_dir: no socket at {self._path}: {why}") from why
         finally:
             os.umask(before)
+        try:
+            let_in(self._path, self._access.groups)
+        except ConfigurationError:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         """Stop listening."""
@@ -64,36 +76,46 @@ class AdminSocket:
             await self._runner.cleanup()
             self._path.unlink(missing_ok=True)
 
+    def _answer_by(self, route: Route) -> Handler:
+        """Have a route answer in HTTP whoever may."""
 
-def _answer_by(route: Route) -> Handler:
-    """Have a route answer in HTTP."""
+        async def answer(request: web.Request) -> web.StreamResponse:
+            peer = _peer(request)
+            if not self._access.allows(peer, route.role):
+                return self._turned_away(peer, route.role)
+            asked = Asked(
+                names=request.match_info,
+                query=request.query,
+                body=await request.read(),
+                actor=_actor(peer),
+            )
+            report = await route.handler(asked)
+            return web.Response(status=204) if report is None else _json(report)
 
-    async def answer(request: web.Request) -> web.StreamResponse:
-        asked = Asked(
-            names=request.match_info,
-            query=request.query,
-            body=await request.read(),
-            actor=_actor(request),
-        )
-        report = await route.handler(asked)
-        return web.Response(status=204) if report is None else _json(report)
+        return answer
 
-    return answer
+    @web.middleware
+    async def _answering(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Tell nothing to who may not even look, and turn what goes wrong into answers."""
+        peer = _peer(request)
+        if not self._access.allows(peer, Role.VIEW):
+            return self._turned_away(peer, Role.VIEW)
+        try:
+            return await handler(request)
+        except web.HTTPException as why:
+            return _refusal(why.status, f"{request.method} {request.path}: {why.reason}")
+        except AgentError as why:
+            return _answer_to(why, request)
 
-
-@web.middleware
-async def _answering(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Let in who may, and turn what goes wrong into answers."""
-    uid = _peer_uid(request)
-    if uid not in {0, os.geteuid()}:
-        log.warning("admin socket refused", extra={"uid": uid})
-        return _refusal(403, "only root and the agent's user may", "use sudo")
-    try:
-        return await handler(request)
-    except web.HTTPException as why:
-        return _refusal(why.status, f"{request.method} {request.path}: {why.reason}")
-    except AgentError as why:
-        return _answer_to(why, request)
+    def _turned_away(self, peer: Peer, role: Role) -> web.Response:
+        log.warning("admin socket refused", extra={"uid": peer.uid, "role": role})
+        if self._metrics is not None:
+            self._metrics.admin_refused.labels(role).inc()
+        if role is Role.OPERATE:
+            return _refusal(
+                403, "you may look, and not have things done", "ask somebody of [hub] operate_group"
+            )
+        return _refusal(403, "you may not use this agent", "use sudo, or be in [hub] view_group")
 
 
 def _answer_to(why: AgentError, request: web.Request) -> web.Response:
@@ -118,19 +140,15 @@ def _refusal(status: int, error: str, advice: str = "") -> web.Response:
     return _json(Refusal(error=error, advice=advice), status)
 
 
-def _peer_uid(request: web.Request) -> int:
+def _peer(request: web.Request) -> Peer:
     transport = request.transport
     channel = None if transport is None else transport.get_extra_info("socket")
-    if channel is None:
-        return -1
-    _, uid, _ = _UCRED.unpack(channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
-    return int(uid)
+    return Peer(-1) if channel is None else peer_of(channel)
 
 
-def _actor(request: web.Request) -> str:
+def _actor(peer: Peer) -> str:
     """Who asks, for the audit trail: the user's number and, where it has one, name."""
-    uid = _peer_uid(request)
     try:
-        return f"uid:{uid} {pwd.getpwuid(uid).pw_name}"
+        return f"uid:{peer.uid} {pwd.getpwuid(peer.uid).pw_name}"
     except KeyError:
-        return f"uid:{uid}"
+        return f"uid:{peer.uid}"

@@ -14,6 +14,7 @@ from edgeagent.contracts.receipt import Receipt
 from edgeagent.contracts.scalars import (
     CommandIdField,
     DeviceIdField,
+    DigestField,
     Duration,
     KeyIdField,
     OperationField,
@@ -40,6 +41,7 @@ class CommandReport(Contract):
         received_at: when it came.
         expires_at: from when on it is not begun.
         last_error: what went wrong last.
+        sha256: of its payload; what is approved.
         receipt: its result, once it has one.
     """
 
@@ -58,6 +60,7 @@ class CommandReport(Contract):
     received_at: Timestamp
     expires_at: Timestamp
     last_error: str | None = None
+    sha256: DigestField
     receipt: Receipt | None = None
 
 

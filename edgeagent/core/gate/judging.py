@@ -5,6 +5,8 @@ from edgeagent.contracts.command import Command, Precondition
 from edgeagent.contracts.policy import ActionRule, Policy
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.freshness import Validity, largest_sequence, validity
+from edgeagent.core.gate.approval import lacks_approval
+from edgeagent.core.gate.halting import halted
 from edgeagent.core.gate.roles import granted
 from edgeagent.core.gate.verdict import (
     Accept,
@@ -29,7 +31,8 @@ def judge(asked: Opened, world: World, moment: Moment) -> Verdict:
         return Refuse(Reason.NO_POLICY)
     known = _identity(asked, world) if moment is Moment.ADMIT else None
     span = _span(command, world)
-    early = _addressed(command, world) or known or _past(command, span, world)
+    late = _past(command, span, world) or halted(asked, world, world.policy)
+    early = _addressed(command, world) or known or late
     grant = granted(asked, world, world.policy)
     if early is not None:
         return early
@@ -42,7 +45,10 @@ def judge(asked: Opened, world: World, moment: Moment) -> Verdict:
     refusal = refusal or _said(command, world)
     if refusal is not None:
         return refusal
-    hold = _unsure(span, world.policy, rule) or _ahead(command, world) or _unknown(command, world)
+    hold = _unsure(span, world.policy, rule) or _ahead(command, world)
+    if hold is None and lacks_approval(asked, world, issuer, rule):
+        hold = Reason.NEEDS_APPROVAL
+    hold = hold or _unknown(command, world)
     if hold is not None:
         return Hold(hold, issuer, rule)
     return Accept(issuer, rule, _stale(command.precondition, world.shadow))

@@ -51,6 +51,19 @@ class Known:
     signers: frozenset[KeyId]
 
 
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """The word of somebody at this hub on exactly one payload for one device (SPEC T7).
+
+    Attributes:
+        by: who, as the kernel tells.
+        until: how long it is good.
+    """
+
+    by: str
+    until: BootDeadline
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """Everything that a judgement depends on, at one instant.
@@ -71,6 +84,9 @@ class World:
         superseded_by: a later command of the same issuer, device and slot.
         forgotten: commands that expire by then may have been here and be forgotten; None for none.
         operation: what became of the command's operation, and which command said it.
+        stops: the kinds of command that are stopped.
+        approvals: of this run of the payload, by people at this hub.
+        actor: who is on record for the command; empty while it has only come.
     """
 
     hub: HubId
@@ -88,3 +104,6 @@ class World:
     superseded_by: CommandId | None = None
     forgotten: datetime | None = None
     operation: tuple[OperationState, CommandId] | None = None
+    stops: frozenset[str] = frozenset()
+    approvals: tuple[Approval, ...] = ()
+    actor: str = ""

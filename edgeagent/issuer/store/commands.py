@@ -19,13 +19,15 @@ from hashlib import sha256
 from typing import Final
 
 from edgeagent.contracts.actions import ActionName
+from edgeagent.contracts.command import Command
 from edgeagent.contracts.event import CloudEvent, EventType
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.scalars import timestamp
 from edgeagent.core.envelope import MOST_SIGNATURES
 from edgeagent.errors import BrokenInvariantError, RejectedError, TransientError
 from edgeagent.ids import CommandId, DeviceId, Digest, HubId
-from edgeagent.issuer.event_data import Arrived, ReceiptData, RefusedData
+from edgeagent.issuer.event_data import Arrived, ReceiptData, RefusedData, SwitchedData
+from edgeagent.issuer.order_gate import PassedOrder
 from edgeagent.issuer.producer_gate import Passed
 from edgeagent.issuer.store.opening import Instant, milliseconds_of
 from edgeagent.issuer.wire import CommandState, CommandStatus
@@ -45,6 +47,7 @@ VALUES (:hub, :command, :payload, :action, 'queued', :accepted_at, :expires_at)
 """
 _NAME: Final = "INSERT INTO results (hub, command, device, place) VALUES (?, ?, ?, ?)"
 _RESULTS: Final = "SELECT device, event FROM results WHERE hub = :hub AND command = :command ORDER BY place"
+_THE_HUB: Final = ""
 # More envelopes than a command may have signatures add nothing.
 _ENQUEUE: Final = """
 INSERT INTO deliveries (hub, command, envelope, sha256, state)
@@ -130,9 +133,15 @@ class Loan:
 
 
 def enqueue(
-    tx: Transaction, hub: HubId, passed: Passed, envelope: bytes, *, now: Instant, most_waiting: int
+    tx: Transaction,
+    hub: HubId,
+    passed: Passed | PassedOrder,
+    envelope: bytes,
+    *,
+    now: Instant,
+    most_waiting: int,
 ) -> None:
-    """Take a command that has passed the gate. The same again changes nothing.
+    """Take a command or an order that has passed the gate. The same again changes nothing.
 
     The same payload in another envelope, with more signatures, is delivered as well while the command
     is open.
@@ -141,7 +150,7 @@ def enqueue(
         IdConflictError: its id names another payload; nothing was taken.
         QueueFullError: too many wait; nothing was taken.
     """
-    command = passed.command
+    command = passed.order if isinstance(passed, PassedOrder) else passed.command
     key: dict[str, SqlValue] = {"hub": hub, "command": command.id}
     known = tx.row(_FIND, key)
     if known is not None and known["payload_sha256"] != passed.sha256:
@@ -153,12 +162,13 @@ def enqueue(
     if known is None:
         row: dict[str, SqlValue] = {
             "payload": passed.sha256,
-            "action": command.action,
+            "action": command.action if isinstance(command, Command) else None,
             "accepted_at": now.text,
             "expires_at": milliseconds_of(command.expires_at),
         }
         tx.execute(_ACCEPT, {**key, **row})
-        named = enumerate(command.devices, start=1)
+        devices = command.devices if isinstance(command, Command) else [_THE_HUB]
+        named = enumerate(devices, start=1)
         tx.execute_many(_NAME, [(hub, command.id, device, place) for place, device in named])
     digest = sha256(envelope).hexdigest()
     tx.execute(_ENQUEUE, {**key, "envelope": envelope, "sha256": digest, "most": MOST_SIGNATURES})
@@ -235,12 +245,17 @@ def expire(tx: Transaction, hub: HubId, now: Instant) -> int:
 def note(tx: Transaction, hub: HubId, event: Arrived) -> None:
     """Draw from a new event how a command ended on a device: by its receipt, or its refusal at admission.
 
+    An order ends by its refusal, or by the event that says what was stopped or resumed.
     A later run's receipt takes the place of an earlier one. Once it has ended on all of its devices it need
     not be delivered any more.
     """
     match event.data:
         case ReceiptData(command=command, payload_sha256=payload, run=run):
             pass
+        case SwitchedData(order=command, payload_sha256=payload) if (
+            command is not None and payload is not None
+        ):
+            run = 0
         case RefusedData(command=command, payload_sha256=payload, reason=reason) if (
             # A replay's refusal tells nothing of the command itself.
             command is not None and payload is not None and reason != Reason.REPLAYED
@@ -249,7 +264,8 @@ def note(tx: Transaction, hub: HubId, event: Arrived) -> None:
         case _:
             return
     key: dict[str, SqlValue] = {"hub": hub, "command": command}
-    end: dict[str, SqlValue] = {"device": event.device, "payload": payload, "event": event.text, "run": run}
+    device = event.device or _THE_HUB
+    end: dict[str, SqlValue] = {"device": device, "payload": payload, "event": event.text, "run": run}
     if tx.execute(_END, key | end) and tx.execute(_FINISH, key):
         tx.execute_many(_SETTLE_ALL, [(hub, command)])
 
@@ -268,8 +284,8 @@ def status(db: Snapshot, hub: HubId, command: CommandId, now: Instant) -> Comman
     return CommandStatus(
         id=CommandId(row["command"]),
         payload_sha256=Digest(row["payload_sha256"]),
-        devices=[DeviceId(each["device"]) for each in results],
-        action=ActionName(row["action"]),
+        devices=[DeviceId(each["device"]) for each in results if each["device"] != _THE_HUB],
+        action=None if row["action"] is None else ActionName(row["action"]),
         state=state,
         accepted_at=timestamp(row["accepted_at"]),
         lent=int(row["lent"]),
@@ -292,7 +308,7 @@ def waiting(db: Snapshot, hub: HubId) -> int:
 
 def ends_a_command(event: Arrived) -> bool:
     """Whether somebody who watches a command may wait for this event."""
-    return event.event.type in {EventType.RECEIPT, EventType.REFUSED}
+    return event.event.type in {EventType.RECEIPT, EventType.REFUSED, EventType.STOPPED, EventType.RESUMED}
 
 
 def _each(

@@ -73,12 +73,12 @@ CREATE TABLE readings (
     PRIMARY KEY (hub, device, reading)
 ) STRICT, WITHOUT ROWID;
 
--- Commands. The identity of a command is its payload; an id names one payload only.
+-- Commands, and orders to the hub itself. The identity of one is its payload; an id names one payload only.
 CREATE TABLE commands (
     hub            TEXT NOT NULL,
     command        TEXT NOT NULL,
     payload_sha256 TEXT NOT NULL,
-    action         TEXT NOT NULL,
+    action         TEXT,             -- NULL of an order
     state          TEXT NOT NULL CHECK (state IN ('queued', 'leased', 'taken', 'final', 'expired')),
     accepted_at    TEXT NOT NULL,
     expires_at     INTEGER NOT NULL, -- milliseconds since 1970
@@ -90,7 +90,7 @@ CREATE TABLE commands (
 CREATE TABLE results (
     hub     TEXT NOT NULL,
     command TEXT NOT NULL,
-    device  TEXT NOT NULL,
+    device  TEXT NOT NULL,           -- empty for the hub itself, of an order
     place   INTEGER NOT NULL CHECK (place >= 1),  -- in the command's list
     event   TEXT,                    -- with which the hub ended it, as CloudEvent
     run     INTEGER,                 -- of that event

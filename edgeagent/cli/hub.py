@@ -1,0 +1,56 @@
+"""``edgeagent hub stop | resume | stops``: the kill switch."""
+
+import argparse
+
+from edgeagent import config as configuration
+from edgeagent.cli.asking import Agent
+from edgeagent.cli.printing import show_json, since, table
+from edgeagent.cli.words import Nouns
+from edgeagent.contracts.order import Verb
+from edgeagent.contracts.reports.switch import StopsReport, SwitchRequest
+
+_KIND = "all, tier:low, tier:medium, tier:high, or action:NAME"
+
+
+def add_to(nouns: Nouns) -> None:
+    """Add the words of this noun."""
+    hub = nouns.add_parser("hub", help="the hub itself: stop and resume kinds of command")
+    verbs = hub.add_subparsers(required=True, metavar="VERB")
+    stop = verbs.add_parser("stop", help="refuse commands of a kind at once, those that wait included")
+    resume = verbs.add_parser("resume", help="take them again; what was refused stays refused")
+    for verb, parser in ((Verb.STOP, stop), (Verb.RESUME, resume)):
+        parser.add_argument("kind", metavar="KIND", help=_KIND)
+        parser.add_argument("--why", default="", metavar="TEXT", help="for the record")
+        parser.set_defaults(handler=_throw, verb=verb)
+    verbs.add_parser("stops", help="what is stopped, by whom and why").set_defaults(handler=_stops)
+
+
+def _agent(arguments: argparse.Namespace) -> Agent:
+    return Agent(configuration.load(arguments.config).admin_socket)
+
+
+def _throw(arguments: argparse.Namespace) -> int:
+    request = SwitchRequest(kind=arguments.kind, why=arguments.why)
+    report = _agent(arguments).post(f"/v1/stops/{arguments.verb}", request, StopsReport)
+    return _show(arguments, report)
+
+
+def _stops(arguments: argparse.Namespace) -> int:
+    return _show(arguments, _agent(arguments).get("/v1/stops", StopsReport))
+
+
+def _show(arguments: argparse.Namespace, report: StopsReport) -> int:
+    if arguments.json:
+        show_json(report)
+        return 0
+    if not any(stop.stopped for stop in report.stops):
+        print("nothing is stopped")
+    if report.stops:
+        table(
+            ("kind", "stands", "since", "by", "why"),
+            [
+                (stop.kind, "stopped" if stop.stopped else "resumed", since(stop.at), stop.by, stop.why)
+                for stop in report.stops
+            ],
+        )
+    return 0

@@ -1,0 +1,81 @@
+"""The kill switch on disk: the last word on each kind of command, and which orders have come (SPEC B3).
+
+Owns ``stops`` and ``orders``.
+"""
+
+from typing import Final
+
+from edgeagent.contracts.order import Verb
+from edgeagent.contracts.reasons import Reason
+from edgeagent.core.stops import Standing
+from edgeagent.ids import CommandId, Digest
+from edgeagent.store.database import Snapshot, SqlValue, Transaction
+
+# Whoever was judged by an older word has lost.
+_PUT: Final = """
+INSERT INTO stops (kind, verb, sequence, actor, why, at)
+VALUES (:kind, :verb, :sequence, :actor, :why, :at)
+ON CONFLICT (kind) DO UPDATE
+   SET verb = excluded.verb, sequence = excluded.sequence, actor = excluded.actor, why = excluded.why,
+       at = excluded.at
+ WHERE excluded.sequence > stops.sequence
+"""
+_ALL: Final = "SELECT kind, verb, sequence, actor, why, at FROM stops ORDER BY kind"
+_STOPPED: Final = "SELECT kind FROM stops WHERE verb = 'stop'"
+_LAST: Final = "SELECT sequence FROM stops WHERE kind = :kind"
+_KNOWN: Final = "SELECT sha256 FROM orders WHERE id = :id"
+_REMEMBER: Final = "INSERT INTO orders (id, sha256, reason) VALUES (:id, :sha256, :reason)"
+
+
+def put(tx: Transaction, word: Standing) -> bool:
+    """Let a word on a kind of command be the last.
+
+    Returns:
+        False if a later one is; nothing was changed.
+    """
+    fields: dict[str, SqlValue] = {
+        "kind": word.kind,
+        "verb": word.verb,
+        "sequence": word.sequence,
+        "actor": word.by,
+        "why": word.why,
+        "at": word.at,
+    }
+    return tx.execute(_PUT, fields) == 1
+
+
+def standings(db: Snapshot) -> list[Standing]:
+    """The last word on each kind that there was one on."""
+    return [
+        Standing(
+            kind=str(row["kind"]),
+            verb=Verb(row["verb"]),
+            sequence=int(row["sequence"]),
+            by=str(row["actor"]),
+            why=str(row["why"]),
+            at=int(row["at"]),
+        )
+        for row in db.rows(_ALL)
+    ]
+
+
+def stopped(db: Snapshot) -> frozenset[str]:
+    """The kinds of command that are stopped."""
+    return frozenset(str(row["kind"]) for row in db.rows(_STOPPED))
+
+
+def last_sequence(db: Snapshot, kind: str) -> int:
+    """The sequence of the last word on a kind; 0 for none."""
+    row = db.row(_LAST, {"kind": kind})
+    return 0 if row is None else int(row["sequence"])
+
+
+def known(db: Snapshot, order: CommandId) -> Digest | None:
+    """The payload that has come under an order's id; None for none."""
+    row = db.row(_KNOWN, {"id": order})
+    return None if row is None else Digest(row["sha256"])
+
+
+def remember(tx: Transaction, order: CommandId, sha256: Digest, reason: Reason | None) -> None:
+    """Note that an order has come."""
+    tx.execute(_REMEMBER, {"id": order, "sha256": sha256, "reason": reason})
