@@ -1,7 +1,9 @@
 """``edgeagent issuer send | watch``: commands into the queue, and what became of them."""
 
 import argparse
+import sys
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from edgeagent.cli.arguments import length_of_time
@@ -15,6 +17,7 @@ from edgeagent.contracts.order import ORDER_BYTES, ORDER_TYPE, Order
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.envelope import type_of, unproven_payload
+from edgeagent.errors import MalformedError, RejectedError
 from edgeagent.ids import HubId, command_id, hub_id
 
 if TYPE_CHECKING:

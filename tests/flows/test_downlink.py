@@ -232,7 +232,9 @@ async def test_nothing_is_fetched_before_commands_can_be_judged(hub: Hub, cloud:
     command = hub.command(VOLUME, level=7)
     cloud.offers(hub.signed(command))
     known, bell = asyncio.Event(), Bell()
-    downlink = Downlink(cloud, hub.now.admission, hub.now.switch, hub.now.around, DownlinkSettings(backoff=QUICK))
+    downlink = Downlink(
+        cloud, hub.now.admission, hub.now.switch, hub.now.around, DownlinkSettings(backoff=QUICK)
+    )
     fetching = asyncio.create_task(downlink.run_when(known.is_set, bell))
     bell.ring()
     await asyncio.sleep(0)
