@@ -181,19 +181,21 @@ class Hub:
                 flows[holder] = partial(dispatch.run, holder)
         if self.queue is not None:
             downlink = Downlink(self.queue, admission, switch, around, DownlinkSettings())
-            known = Bell()
-            trust.when_proven(known.ring)
-            # A policy that is published may come after the first command; of others it is known by now.
-            published = self.config.policy is not None and self.config.policy.source is not None
-            flows["downlink"] = partial(
-                downlink.run_when, lambda: trust.policy is not None or not published, known
-            )
+            flows["downlink"] = self._fetching(downlink, trust)
         return _Commands(
             local=LocalCommands(self.store, admission, key, around),
             switch=switch,
             approving=Approving(self.store, trust, around, upkeep.time_is_surer),
             desk=PolicyFacts(trust, worlds),
         )
+
+    def _fetching(self, downlink: Downlink, trust: Trust) -> Flow:
+        """Have commands fetched once they can be judged."""
+        known = Bell()
+        trust.when_proven(known.ring)
+        # A policy that is published may come after the first command; of others it is known by now.
+        published = self.config.policy is not None and self.config.policy.source is not None
+        return partial(downlink.run_when, lambda: trust.policy is not None or not published, known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -163,7 +163,7 @@ async def test_a_kill_loses_the_counts_of_the_minute_and_never_the_first(hub: Hu
     assert await counts(hub) == [(Reason.BAD_SIGNATURE, 1), (Reason.BAD_SIGNATURE, 2)]
 
 
-@pytest.mark.requirement("D5")
+@pytest.mark.requirement("T9", "R2")
 async def test_what_cannot_be_stored_is_counted_on_and_written_later(hub: Hub) -> None:
     await hub.admits(*forged(hub, 1))
     await hub.admits(*forged(hub, 4))
