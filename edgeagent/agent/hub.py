@@ -59,7 +59,7 @@ from edgeagent.metrics import Metrics
 from edgeagent.ports.crash import CrashPoints
 from edgeagent.store import meta
 from edgeagent.store.database import Database
-from edgeagent.store.hubkey import hub_key
+from edgeagent.store.hubkey import HubKey, hub_key
 
 
 async def build(
@@ -72,8 +72,9 @@ async def build(
     floor = await store.read(meta.time_floor)
     clock = ProvenClock(SystemTime(), floor=BUILT_AT if floor is None else floor)
     metrics = Metrics(CollectorRegistry())
+    key = hub_key(config.hub.state_dir / "hub.key")
     around = Surroundings(
-        origin=await begun(store, config, clock, damaged),
+        origin=await begun(store, config, clock, key.public, damaged),
         clock=clock,
         chance=random.random,
         metrics=metrics,
@@ -87,7 +88,7 @@ async def build(
     devices = Devices(store, bus, profiles, around)
     await devices.load()
     hub = Hub(config=config, path=path, store=store, bus=bus, queue=queue, around=around, policy=policy)
-    return await hub.join(clock, trust, devices)
+    return await hub.join(clock, trust, devices, key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +103,7 @@ class Hub:
     around: Surroundings
     policy: Mapping[str, Flow]
 
-    async def join(self, clock: ProvenClock, trust: Trust, devices: Devices) -> Agent:
+    async def join(self, clock: ProvenClock, trust: Trust, devices: Devices, key: HubKey) -> Agent:
         """Build the flows and doors."""
         store, around, config = self.store, self.around, self.config
         sending = settings.uplink_settings(config)
@@ -122,7 +123,8 @@ class Hub:
         devices.when_admitted(probes.ask)
         flows["probes"] = probes.run
         flows["tallies"] = (tallies := Tallies(store, around)).run
-        commands = await self._commands(trust, devices, confirmations, tallies, flows)
+        worlds = Worlds(devices, trust, around, key.public)
+        commands = await self._commands(worlds, key, confirmations, tallies, flows)
         health = Health(
             store=store,
             bus=self.bus,
@@ -146,18 +148,16 @@ class Hub:
 
     async def _commands(
         self,
-        trust: Trust,
-        devices: Devices,
+        worlds: Worlds,
+        key: HubKey,
         confirmations: Confirmations,
         tallies: Tallies,
         flows: dict[str, Flow],
     ) -> "_Commands":
         """Build what takes commands in and works them; add its flows."""
-        around = self.around
-        key = hub_key(self.config.hub.state_dir / "hub.key")
+        around, trust = self.around, worlds.trust
         lanes = {tier: Bell() for tier in Tier}
-        settling = Settling(devices, around)
-        worlds = Worlds(devices, trust, around, key.public)
+        settling = Settling(worlds.devices, around, key)
         entering = Entering(settling, lanes)
         held = Held(self.store, worlds, entering)
         admission = Admission(self.store, worlds, entering, held, tallies)

@@ -71,7 +71,7 @@ def joined(
     clock = around.clock
     confirmations = Confirmations(clock)
     lanes = {tier: Bell() for tier in Tier}
-    settling = Settling(devices, around)
+    settling = Settling(devices, around, key)
     worlds = Worlds(devices, trust, around, key.public)
     entering = Entering(settling, lanes)
     held = Held(store, worlds, entering)

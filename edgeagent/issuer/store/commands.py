@@ -20,10 +20,10 @@ from typing import Final
 
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import Command
+from edgeagent.contracts.envelope import MOST_SIGNATURES
 from edgeagent.contracts.event import CloudEvent, EventType
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.scalars import timestamp
-from edgeagent.core.envelope import MOST_SIGNATURES
 from edgeagent.errors import BrokenInvariantError, RejectedError, TransientError
 from edgeagent.ids import CommandId, DeviceId, Digest, HubId
 from edgeagent.issuer.event_data import Arrived, ReceiptData, RefusedData, SwitchedData
