@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from edgeagent import settings
 from edgeagent.adapters.admin.approval_routes import approval_routes
+from edgeagent.adapters.admin.audit_routes import audit_routes
 from edgeagent.adapters.admin.hub_routes import hub_routes
 from edgeagent.adapters.admin.policy_routes import policy_routes
 from edgeagent.adapters.admin.route import Route
@@ -31,6 +32,7 @@ from edgeagent.flows.admission import Admission
 from edgeagent.flows.approving import Approving
 from edgeagent.flows.bells import Bell, OutboxBell
 from edgeagent.flows.brokerwatch import BrokerWatch
+from edgeagent.flows.checkpoints import Checkpoints
 from edgeagent.flows.confirmations import Confirmations
 from edgeagent.flows.desk import Desk
 from edgeagent.flows.devices import Devices
@@ -51,6 +53,7 @@ from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.switch import KillSwitch
 from edgeagent.flows.tallies import Tallies
 from edgeagent.flows.timekeeping import Timekeeping, TimeSettings
+from edgeagent.flows.trail_desk import TrailDesk
 from edgeagent.flows.trust import Trust
 from edgeagent.flows.upkeep import Upkeep
 from edgeagent.flows.uplink import Uplink
@@ -106,8 +109,7 @@ class Hub:
     async def join(self, clock: ProvenClock, trust: Trust, devices: Devices, key: HubKey) -> Agent:
         """Build the flows and doors."""
         store, around, config = self.store, self.around, self.config
-        sending = settings.uplink_settings(config)
-        uplink = None if self.queue is None else Uplink(store, self.queue, around, sending)
+        uplink = self._uplink()
         confirmations = Confirmations(clock)
         ingest = Ingest(store, self.bus, devices, confirmations, around, settings.ingest_settings(config))
         watch = BrokerWatch(store, self.bus, devices, around)
@@ -117,12 +119,10 @@ class Hub:
             "time": Timekeeping(store, clock, self.queue, trust, around, TimeSettings()).run,
             "broker-watch": watch.run,
         }
-        probes = Probes(self.bus, devices, around)
-        confirmations.when_back(probes.ask_all)
-        confirmations.when_online(probes.ask)
-        devices.when_admitted(probes.ask)
-        flows["probes"] = probes.run
+        flows["probes"] = self._probes(devices, confirmations)
         flows["tallies"] = (tallies := Tallies(store, around)).run
+        checkpoints = Checkpoints(store, key, around, settings.audit_settings(config))
+        flows["checkpoints"] = checkpoints.run
         worlds = Worlds(devices, trust, around, key.public)
         commands = await self._commands(worlds, key, confirmations, tallies, flows)
         health = Health(
@@ -141,10 +141,25 @@ class Hub:
         flows["last-health"] = LastHealth(config.last_health, operator).run
         if uplink is not None:
             flows["uplink"] = uplink.run
-        doors = await _open_doors(config, operator, commands.routes(), around.metrics)
+        routes = [*commands.routes(), *audit_routes(TrailDesk(store, key.public, checkpoints, around))]
+        doors = await _open_doors(config, operator, routes, around.metrics)
         if self.queue is not None:
             doors.append(self.queue)
-        return Agent(store, around, flows, doors, last_words=tallies.last_words)
+        return Agent(store, around, flows, doors, last_words=tallies.last_words, sign_head=checkpoints.sign)
+
+    def _uplink(self) -> Uplink | None:
+        """Build what sends the outbox up, if there is a cloud."""
+        if self.queue is None:
+            return None
+        return Uplink(self.store, self.queue, self.around, settings.uplink_settings(self.config))
+
+    def _probes(self, devices: Devices, confirmations: Confirmations) -> Flow:
+        """Build what asks devices how they are."""
+        probes = Probes(self.bus, devices, self.around)
+        confirmations.when_back(probes.ask_all)
+        confirmations.when_online(probes.ask)
+        devices.when_admitted(probes.ask)
+        return probes.run
 
     async def _commands(
         self,

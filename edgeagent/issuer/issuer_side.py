@@ -27,7 +27,7 @@ from edgeagent.issuer.bodies import ProblemError, answer, answer_bytes, read_bod
 from edgeagent.issuer.order_gate import judge_raw_order
 from edgeagent.issuer.producer_gate import GateRefusedError, GateWorld, Passed, judge
 from edgeagent.issuer.service import Service
-from edgeagent.issuer.store import breakers, commands, hubs, refusals, streams
+from edgeagent.issuer.store import breakers, commands, heads, hubs, refusals, streams
 from edgeagent.issuer.store.breakers import Circuit
 from edgeagent.issuer.store.commands import IdConflictError, QueueFullError
 from edgeagent.issuer.store.opening import Instant
@@ -161,6 +161,7 @@ class IssuerSide:
                 hello=None if current is None else current.hello,
                 streams=[] if shown is None else [streams.status(db, hub, shown, one) for one in Stream],
                 waiting=commands.waiting(db, hub),
+                audit=None if shown is None else heads.status(db, hub, shown),
             )
 
         return answer(await self._service.database.read(read))

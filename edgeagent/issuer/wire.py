@@ -93,6 +93,22 @@ class StreamStatus(Contract):
     contiguous: bool
 
 
+class HeadStatus(Contract):
+    """The audit trail of a hub, as its uploads told of it.
+
+    Attributes:
+        number: of its furthest row.
+        hash: of that row; it covers all rows before it.
+        seen_at: when it was first told, by the queue's clock.
+        forks: how many heads did not fit those before: the trail was rewritten, cut or set back.
+    """
+
+    number: Annotated[int, Field(ge=0)]
+    hash: DigestField
+    seen_at: Timestamp
+    forks: Annotated[int, Field(ge=0)]
+
+
 class HubStatus(Contract):
     """A hub, as the queue knows it.
 
@@ -102,6 +118,7 @@ class HubStatus(Contract):
         hello: that hello.
         streams: of that epoch, or of the one that was asked for.
         waiting: how many commands it has not acknowledged.
+        audit: the head of its audit trail, of the same epoch as the streams; None when it told none.
     """
 
     hub: HubIdField
@@ -109,6 +126,7 @@ class HubStatus(Contract):
     hello: CloudEvent | None = None
     streams: list[StreamStatus]
     waiting: Annotated[int, Field(ge=0)]
+    audit: HeadStatus | None = None
 
 
 class ReadingStatus(Contract):
