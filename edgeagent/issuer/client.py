@@ -40,6 +40,7 @@ from edgeagent.issuer.wire import (
     CommandStatus,
     DevicesAnswer,
     DeviceStatus,
+    EnvelopesAnswer,
     EventsAnswer,
     HubStatus,
     RefusalCount,
@@ -164,6 +165,11 @@ class IssuerClient:
             query["known"] = known
         answer = await self._get(f"/v1/hubs/{hub}/commands/{command}", query, patience=wait)
         return answer.read(CommandStatus)
+
+    async def envelopes(self, hub: HubId, command: CommandId) -> list[bytes]:
+        """A command as it was sent, with all its signatures. Raises as ``status``."""
+        answer = await self._get(f"/v1/hubs/{hub}/commands/{command}/envelopes", {})
+        return answer.read(EnvelopesAnswer).envelopes
 
     async def receipt(
         self, order: SignedCommand, *, within: timedelta, hub_key: bytes | None = None

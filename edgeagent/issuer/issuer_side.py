@@ -32,7 +32,15 @@ from edgeagent.issuer.store.breakers import Circuit
 from edgeagent.issuer.store.commands import IdConflictError, QueueFullError
 from edgeagent.issuer.store.opening import Instant
 from edgeagent.issuer.tokens import Principal
-from edgeagent.issuer.wire import CommandState, CommandStatus, DevicesAnswer, HubStatus, RefusalsAnswer, Turn
+from edgeagent.issuer.wire import (
+    CommandState,
+    CommandStatus,
+    DevicesAnswer,
+    EnvelopesAnswer,
+    HubStatus,
+    RefusalsAnswer,
+    Turn,
+)
 from edgeagent.store.database import Snapshot, Transaction
 
 log = logging.getLogger(__name__)
@@ -145,6 +153,15 @@ class IssuerSide:
         if envelope is None:
             raise ProblemError(HTTPStatus.NOT_FOUND, Fault.NOT_FOUND, "there is no such command")
         return answer_bytes(envelope)
+
+    async def envelopes(self, request: web.Request, _who: Principal) -> web.Response:
+        """GET commands/{id}/envelopes: the command as it was sent, with its signatures."""
+        hub = hub_of(request, self._service.tokens)
+        read = partial(commands.envelopes, hub=hub, command=_command_of(request))
+        found = await self._service.database.read(read)
+        if not found:
+            raise ProblemError(HTTPStatus.NOT_FOUND, Fault.NOT_FOUND, "there is no such command")
+        return answer(EnvelopesAnswer(envelopes=found))
 
     async def hub(self, request: web.Request, _who: Principal) -> web.Response:
         """GET a hub: its epoch, its newest hello, what is stored of its streams."""

@@ -12,8 +12,10 @@ from edgeagent.adapters.cloud.wire import Range, ReasonCode
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import MOST_DEVICES, Etag, Version
 from edgeagent.contracts.door import Contract
+from edgeagent.contracts.envelope import MOST_SIGNATURES
 from edgeagent.contracts.event import CloudEvent, Stream
 from edgeagent.contracts.scalars import (
+    Base64,
     CommandIdField,
     DeviceIdField,
     DigestField,
@@ -71,6 +73,12 @@ class CommandStatus(Contract):
     accepted_at: Timestamp
     lent: Annotated[int, Field(ge=0)]
     results: Annotated[list[CloudEvent], Field(max_length=MOST_DEVICES)]
+
+
+class EnvelopesAnswer(Contract):
+    """A command as it was sent: the same payload, with different signatures where more came later."""
+
+    envelopes: Annotated[list[Base64], Field(max_length=MOST_SIGNATURES)]
 
 
 class StreamStatus(Contract):

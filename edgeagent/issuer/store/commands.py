@@ -40,6 +40,9 @@ SELECT command, payload_sha256, action, state, accepted_at, lent
 _ENVELOPE: Final = """
 SELECT envelope FROM deliveries WHERE hub = :hub AND command = :command ORDER BY number DESC LIMIT 1
 """
+_ENVELOPES: Final = """
+SELECT envelope FROM deliveries WHERE hub = :hub AND command = :command ORDER BY number
+"""
 _WAITING: Final = "SELECT count(*) FROM deliveries WHERE hub = :hub AND state <> 'settled'"
 _ACCEPT: Final = """
 INSERT INTO commands (hub, command, payload_sha256, action, state, accepted_at, expires_at)
@@ -299,6 +302,11 @@ def envelope(db: Snapshot, hub: HubId, command: CommandId) -> bytes | None:
     """The newest envelope around a command; None when there is none of that id."""
     row = db.row(_ENVELOPE, {"hub": hub, "command": command})
     return None if row is None else bytes(row["envelope"])
+
+
+def envelopes(db: Snapshot, hub: HubId, command: CommandId) -> list[bytes]:
+    """The envelopes in which a command came, oldest first; none when there is no such command."""
+    return [bytes(row["envelope"]) for row in db.rows(_ENVELOPES, {"hub": hub, "command": command})]
 
 
 def waiting(db: Snapshot, hub: HubId) -> int:
