@@ -111,6 +111,9 @@ class Settling:
             detail={
                 "device": row.device,
                 "action": row.action,
+                "issuer": row.issuer,
+                "operation": row.operation,
+                "sha256": row.sha256,
                 "run": row.run,
                 "outcome": ending.outcome,
                 "reason": ending.reason,
