@@ -181,6 +181,15 @@ class UplinkSection(Contract):
     )
 
 
+class AuditSection(Contract):
+    """The audit trail."""
+
+    keep: Annotated[Duration, Field(ge=timedelta(days=90))] = Field(
+        default=timedelta(days=365),
+        description="How long its rows stay, 90d at least; those that nobody else has stay longer.",
+    )
+
+
 class WebSection(Contract):
     """Metrics and health for programs on this machine."""
 
@@ -210,6 +219,7 @@ class Config(Contract):
     policy: PolicySection | None = None
     ingest: IngestSection = IngestSection()
     uplink: UplinkSection = UplinkSection()
+    audit: AuditSection = AuditSection()
     web: WebSection | None = WebSection()
     profiles: ProfilesSection = ProfilesSection()
     log: LogSection = LogSection()

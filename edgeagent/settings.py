@@ -22,6 +22,7 @@ from edgeagent.contracts.profile import PROFILE_BYTES, DeviceProfile
 from edgeagent.core.profile.load import load as load_profile
 from edgeagent.core.retry import BackoffRule
 from edgeagent.errors import ConfigurationError, MalformedError
+from edgeagent.flows.checkpoints import AuditSettings
 from edgeagent.flows.ingest import IngestSettings
 from edgeagent.flows.refreshing import RefreshSettings
 from edgeagent.flows.trust import TrustSettings
@@ -132,6 +133,11 @@ def uplink_settings(config: Config) -> UplinkSettings:
         most_events=uplink.most_events,
         backoff=BackoffRule(longest=uplink.longest_backoff),
     )
+
+
+def audit_settings(config: Config) -> AuditSettings:
+    """How long the audit trail reaches back."""
+    return AuditSettings(keep=config.audit.keep)
 
 
 def trust_settings(config: Config) -> TrustSettings:

@@ -13,11 +13,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import COMMAND_BYTES, COMMAND_TYPE, Command
 from edgeagent.contracts.door import DEPTH, Contract, decode
+from edgeagent.contracts.envelope import MOST_SIGNATURES
 from edgeagent.contracts.order import ORDER_BYTES, ORDER_TYPE, Order
 from edgeagent.contracts.policy import POLICY_BYTES, POLICY_TYPE, Policy
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.timestatement import TIME_BYTES, TIME_TYPE, TimeStatement
-from edgeagent.core.envelope import MOST_SIGNATURES, digest_of, pre_authentication_encoding, sign, verify
+from edgeagent.core.envelope import digest_of, pre_authentication_encoding, sign, verify
 from tests.support.published_keys import TEST_1
 from tests.vectors.making import payload
 from tests.vectors.vector import load

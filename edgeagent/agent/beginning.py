@@ -39,14 +39,20 @@ class NoCrashPoints:
         """Go on."""
 
 
-async def begun(store: Database, config: Config, clock: ProvenClock, damaged: Path | None) -> Origin:
-    """Count this start and put it on record."""
+async def begun(
+    store: Database, config: Config, clock: ProvenClock, key: bytes, damaged: Path | None
+) -> Origin:
+    """Count this start and put it on record; say hello with the public half of the hub's key."""
     wall = clock.wall()
     new = new_epoch((wall.best - EPOCH) // timedelta(milliseconds=1), random.getrandbits(32))
     stamp = Stamp(timestamp_text(wall.best), wall.source)
     about = {"version": version("edgeagent"), "boot": clock.boot_id}
     hello = NewEvent(
-        Stream.RECORD, EventType.HUB_HELLO, None, EventTime.of(wall, clock.boot()), data_text(dict(about))
+        Stream.RECORD,
+        EventType.HUB_HELLO,
+        None,
+        EventTime.of(wall, clock.boot()),
+        data_text({**about, "key": key.hex()}),
     )
 
     def begin(tx: Transaction) -> Origin:

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from edgeagent import settings
 from edgeagent.adapters.admin.approval_routes import approval_routes
+from edgeagent.adapters.admin.audit_routes import audit_routes
 from edgeagent.adapters.admin.hub_routes import hub_routes
 from edgeagent.adapters.admin.policy_routes import policy_routes
 from edgeagent.adapters.admin.route import Route
@@ -31,6 +32,7 @@ from edgeagent.flows.admission import Admission
 from edgeagent.flows.approving import Approving
 from edgeagent.flows.bells import Bell, OutboxBell
 from edgeagent.flows.brokerwatch import BrokerWatch
+from edgeagent.flows.checkpoints import Checkpoints
 from edgeagent.flows.confirmations import Confirmations
 from edgeagent.flows.desk import Desk
 from edgeagent.flows.devices import Devices
@@ -51,6 +53,7 @@ from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.switch import KillSwitch
 from edgeagent.flows.tallies import Tallies
 from edgeagent.flows.timekeeping import Timekeeping, TimeSettings
+from edgeagent.flows.trail_desk import TrailDesk
 from edgeagent.flows.trust import Trust
 from edgeagent.flows.upkeep import Upkeep
 from edgeagent.flows.uplink import Uplink
@@ -59,7 +62,7 @@ from edgeagent.metrics import Metrics
 from edgeagent.ports.crash import CrashPoints
 from edgeagent.store import meta
 from edgeagent.store.database import Database
-from edgeagent.store.hubkey import hub_key
+from edgeagent.store.hubkey import HubKey, hub_key
 
 
 async def build(
@@ -72,8 +75,9 @@ async def build(
     floor = await store.read(meta.time_floor)
     clock = ProvenClock(SystemTime(), floor=BUILT_AT if floor is None else floor)
     metrics = Metrics(CollectorRegistry())
+    key = hub_key(config.hub.state_dir / "hub.key")
     around = Surroundings(
-        origin=await begun(store, config, clock, damaged),
+        origin=await begun(store, config, clock, key.public, damaged),
         clock=clock,
         chance=random.random,
         metrics=metrics,
@@ -87,7 +91,7 @@ async def build(
     devices = Devices(store, bus, profiles, around)
     await devices.load()
     hub = Hub(config=config, path=path, store=store, bus=bus, queue=queue, around=around, policy=policy)
-    return await hub.join(clock, trust, devices)
+    return await hub.join(clock, trust, devices, key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,11 +106,10 @@ class Hub:
     around: Surroundings
     policy: Mapping[str, Flow]
 
-    async def join(self, clock: ProvenClock, trust: Trust, devices: Devices) -> Agent:
+    async def join(self, clock: ProvenClock, trust: Trust, devices: Devices, key: HubKey) -> Agent:
         """Build the flows and doors."""
         store, around, config = self.store, self.around, self.config
-        sending = settings.uplink_settings(config)
-        uplink = None if self.queue is None else Uplink(store, self.queue, around, sending)
+        uplink = self._uplink()
         confirmations = Confirmations(clock)
         ingest = Ingest(store, self.bus, devices, confirmations, around, settings.ingest_settings(config))
         watch = BrokerWatch(store, self.bus, devices, around)
@@ -116,13 +119,12 @@ class Hub:
             "time": Timekeeping(store, clock, self.queue, trust, around, TimeSettings()).run,
             "broker-watch": watch.run,
         }
-        probes = Probes(self.bus, devices, around)
-        confirmations.when_back(probes.ask_all)
-        confirmations.when_online(probes.ask)
-        devices.when_admitted(probes.ask)
-        flows["probes"] = probes.run
+        flows["probes"] = self._probes(devices, confirmations)
         flows["tallies"] = (tallies := Tallies(store, around)).run
-        commands = await self._commands(trust, devices, confirmations, tallies, flows)
+        checkpoints = Checkpoints(store, key, around, settings.audit_settings(config))
+        flows["checkpoints"] = checkpoints.run
+        worlds = Worlds(devices, trust, around, key.public)
+        commands = await self._commands(worlds, key, confirmations, tallies, flows)
         health = Health(
             store=store,
             bus=self.bus,
@@ -139,25 +141,38 @@ class Hub:
         flows["last-health"] = LastHealth(config.last_health, operator).run
         if uplink is not None:
             flows["uplink"] = uplink.run
-        doors = await _open_doors(config, operator, commands.routes(), around.metrics)
+        routes = [*commands.routes(), *audit_routes(TrailDesk(store, key.public, checkpoints, around))]
+        doors = await _open_doors(config, operator, routes, around.metrics)
         if self.queue is not None:
             doors.append(self.queue)
-        return Agent(store, around, flows, doors, last_words=tallies.last_words)
+        return Agent(store, around, flows, doors, last_words=tallies.last_words, sign_head=checkpoints.sign)
+
+    def _uplink(self) -> Uplink | None:
+        """Build what sends the outbox up, if there is a cloud."""
+        if self.queue is None:
+            return None
+        return Uplink(self.store, self.queue, self.around, settings.uplink_settings(self.config))
+
+    def _probes(self, devices: Devices, confirmations: Confirmations) -> Flow:
+        """Build what asks devices how they are."""
+        probes = Probes(self.bus, devices, self.around)
+        confirmations.when_back(probes.ask_all)
+        confirmations.when_online(probes.ask)
+        devices.when_admitted(probes.ask)
+        return probes.run
 
     async def _commands(
         self,
-        trust: Trust,
-        devices: Devices,
+        worlds: Worlds,
+        key: HubKey,
         confirmations: Confirmations,
         tallies: Tallies,
         flows: dict[str, Flow],
     ) -> "_Commands":
         """Build what takes commands in and works them; add its flows."""
-        around = self.around
-        key = hub_key(self.config.hub.state_dir / "hub.key")
+        around, trust = self.around, worlds.trust
         lanes = {tier: Bell() for tier in Tier}
-        settling = Settling(devices, around)
-        worlds = Worlds(devices, trust, around, key.public)
+        settling = Settling(worlds.devices, around, key)
         entering = Entering(settling, lanes)
         held = Held(self.store, worlds, entering)
         admission = Admission(self.store, worlds, entering, held, tallies)

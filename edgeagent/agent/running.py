@@ -32,6 +32,7 @@ class Agent:
         doors: Sequence[AdminSocket | WebServer | HttpsQueue],
         *,
         last_words: Callable[[Transaction], None],
+        sign_head: Callable[[Transaction], object],
     ) -> None:
         self._store = store
         self._around = around
@@ -39,6 +40,7 @@ class Agent:
         self._doors = doors
         self._manager = ServiceManager.from_environment()
         self._last_words = last_words
+        self._sign_head = sign_head
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run all flows until ``stop`` is set; a flow that fails ends the agent."""
@@ -76,5 +78,6 @@ class Agent:
         def stop(tx: Transaction) -> None:
             self._last_words(tx)
             audit.append(tx, [act], stamp)
+            self._sign_head(tx)
 
         await self._store.write(stop)

@@ -70,6 +70,10 @@ class Agent:
         """Ask for something to be done; raises as ``get`` does."""
         return decode(answer, self._request("POST", path, encode(body), patience), limit=_ANSWER_BYTES)
 
+    def post_done(self, path: str) -> None:
+        """Tell that something is done; raises as ``get`` does."""
+        self._request("POST", path, b"", _PATIENCE)
+
     def delete(self, path: str) -> None:
         """Ask for something to be undone; raises as ``get`` does."""
         self._request("DELETE", path, None, _PATIENCE)

@@ -6,12 +6,14 @@
     command sign | approve | resign         what is to happen
     command send | watch                    and what became of it
     order sign                              to stop a kind of command, or to resume it
+    hub show | prove | prove-check          what a hub has told, and what can be proved of a command
     token new | serve | refusals            the reference queue server
 
 It is for the machine of whoever operates hubs, not for a hub; what it needs is imported where it is used.
 """
 
 from edgeagent.cli.issuer_command import add_command
+from edgeagent.cli.issuer_evidence import add_evidence
 from edgeagent.cli.issuer_keys import add_keys
 from edgeagent.cli.issuer_order import add_order
 from edgeagent.cli.issuer_policy import add_policy
@@ -31,4 +33,5 @@ def add_to(nouns: Nouns) -> None:
     add_command(verbs)
     add_order(verbs)
     add_queue(verbs)
+    add_evidence(verbs)
     add_serve(verbs)

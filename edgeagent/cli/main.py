@@ -15,6 +15,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from edgeagent.cli import (
+    audit,
     commands,
     config,
     devices,
@@ -119,6 +120,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="print answers as JSON")
     nouns = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for noun in (run, health, devices, commands, policy, hub, outbox, config, issuer, fetch_policy):
+    for noun in (run, health, devices, commands, policy, hub, outbox, audit, config, issuer, fetch_policy):
         noun.add_to(nouns)
     return parser

@@ -1,11 +1,12 @@
 """A receipt: the final result of one command for one device.
 
 The ``data`` of an event of type ``edgeagent.command.receipt``. It is stored with the run and given
-again, under the same event id, whenever the same command comes again (SPEC T4).
+again, under the same event id, whenever the same command comes again (SPEC T4). The hub signs it: its
+``proof`` is a DSSE envelope of type ``RECEIPT_TYPE`` around all of the receipt but the proof (SPEC A4).
 """
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -13,15 +14,23 @@ from edgeagent.clock import ClockSource
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import Etag, Version
 from edgeagent.contracts.door import Contract
+from edgeagent.contracts.envelope import Envelope
 from edgeagent.contracts.policy import Level
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.scalars import (
     CommandIdField,
     DeviceIdField,
     DigestField,
+    EpochField,
+    HubIdField,
     KeyIdField,
     Timestamp,
 )
+
+RECEIPT_TYPE: Final = "application/vnd.edgeagent.receipt.v1+json"
+"""The DSSE payload type of a receipt."""
+RECEIPT_BYTES: Final = 8 * 1024
+"""The most bytes of a receipt with its proof, and of the envelope alone; an ordinary one has 2,000."""
 
 
 class Outcome(StrEnum):
@@ -54,10 +63,19 @@ class StateMark(Contract):
     etag: Etag
 
 
+class AuditMark(Contract):
+    """A row of a hub's audit trail, by its number and hash. Together they name all rows before it too."""
+
+    number: Annotated[int, Field(ge=0, lt=2**53)]
+    hash: DigestField
+
+
 class Receipt(Contract):
     """The result of a command.
 
     Attributes:
+        hub: who worked it.
+        epoch: the life of its database.
         command: its id.
         payload_sha256: of the payload bytes that were signed.
         issuer: the key that signed it.
@@ -74,9 +92,13 @@ class Receipt(Contract):
         after: the device's state at the end.
         finished_at: when.
         clock: what that time rests on.
+        audit: the row of the trail that was written in the same commit.
+        proof: the hub's signature over all of the above; absent in what is signed.
     """
 
     type: Literal["receipt"] = "receipt"
+    hub: HubIdField
+    epoch: EpochField
     command: CommandIdField
     payload_sha256: DigestField
     issuer: KeyIdField
@@ -93,3 +115,5 @@ class Receipt(Contract):
     after: StateMark | None = None
     finished_at: Timestamp
     clock: ClockSource = Field(strict=False)
+    audit: AuditMark
+    proof: Envelope | None = None

@@ -13,38 +13,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
-from typing import Annotated, Final, Protocol
+from typing import Protocol
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from pydantic import Field
 
-from edgeagent.contracts.door import Contract, decode, encode
+from edgeagent.contracts.door import decode, encode
+from edgeagent.contracts.envelope import MOST_SIGNATURES, Envelope
 from edgeagent.contracts.policy import id_of_key
 from edgeagent.contracts.reasons import Reason
-from edgeagent.contracts.scalars import Base64, KeyIdField, is_sound_key
+from edgeagent.contracts.scalars import is_sound_key
 from edgeagent.errors import MalformedError, RejectedError
 from edgeagent.ids import Digest, KeyId
 
-MOST_SIGNATURES: Final = 8
-
 Keyring = Mapping[KeyId, bytes]
 """Raw Ed25519 public keys (32 bytes) by their id."""
-
-
-class Signature(Contract):
-    """One signature of an envelope. DSSE lets ``keyid`` be absent; we do not."""
-
-    keyid: KeyIdField
-    sig: Base64
-
-
-class Envelope(Contract):
-    """The JSON of a DSSE envelope."""
-
-    payload: Base64
-    payloadType: Annotated[str, Field(min_length=1, max_length=128)]  # noqa: N815 - the standard's name
-    signatures: Annotated[list[Signature], Field(min_length=1, max_length=MOST_SIGNATURES)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,12 +221,19 @@ class Admission:
                     receipts.tell_again(tx, answer, device)
             case Hold(reason, issuer, rule):
                 inbox.insert(tx, self._new(asked, issuer, rule.tier), State.HELD, reason)
-                self._entering.record(tx, AuditKind.COMMAND_HELD, asked.opened, actor, {"reason": reason})
+                held = {"issuer": issuer, "reason": reason, "lane": rule.tier, "policy": self._version}
+                self._entering.record(tx, AuditKind.COMMAND_HELD, asked.opened, actor, {**held})
             case Accept(issuer, rule):
                 self._accept(tx, self._new(asked, issuer, rule.tier), asked.opened)
             case _:
                 assert_never(verdict)
         return Admitted(command.id, verdict, device)
+
+    @property
+    def _version(self) -> int | None:
+        """The version of the policy that is in force."""
+        policy = self._worlds.trust.policy
+        return None if policy is None else policy.version
 
     def _new(self, asked: _Asked, issuer: KeyId, lane: Tier) -> NewCommand:
         command, device, verified = asked.opened.command, asked.opened.device, asked.opened.verified
@@ -258,10 +265,9 @@ class Admission:
             new.actor,
             {
                 "issuer": new.issuer,
-                "sequence": new.sequence,
-                "sha256": new.sha256,
                 "lane": new.lane,
                 "run": run,
+                "policy": self._version,
             },
         )
 
@@ -277,6 +283,8 @@ class Admission:
             self._refuse_beside(tx, self._new(asked, issuer, Tier.LOW), Reason.MALFORMED, str(why))
             return Refuse(Reason.MALFORMED, str(why))
         inbox.add_signatures(tx, row.run, signed)
+        actor = asked.opened.verified.signers[0]
+        self._entering.record(tx, AuditKind.COMMAND_SIGNED, asked.opened, actor, {"run": row.run})
         again = opened_for(device, signed[0], asked.keys)
         return self._held.judge_again(row.run, again, asked.world, tx) or AddSignatures()
 

@@ -73,6 +73,7 @@ def claim(wanted: Wanted, tx: Transaction) -> Found | NothingDue:
     acts = _take_over(tx, wanted.now)
     for row in inbox.due_again(tx, wanted.lane, wanted.now):
         inbox.move(tx, row, Moved(State.QUEUED, row.reason, force_refresh=row.force_refresh))
+        acts.append(queued(row))
     found = None
     if inbox.running(tx, wanted.lane) < wanted.most:
         found = inbox.oldest_due(tx, wanted.lane, wanted.now)
@@ -97,6 +98,8 @@ def claim(wanted: Wanted, tx: Transaction) -> Found | NothingDue:
                     "run": found.run,
                     "fence": fence,
                     "holder": wanted.holder,
+                    "lane": wanted.lane,
+                    "attempts": found.attempts,
                 },
             )
         )
@@ -104,6 +107,16 @@ def claim(wanted: Wanted, tx: Transaction) -> Found | NothingDue:
     if acts:
         audit.append(tx, acts, wanted.stamp)
     return answer
+
+
+def queued(row: Row) -> Act:
+    """What is put on record when a waiting command is due again."""
+    return Act(
+        kind=AuditKind.COMMAND_QUEUED,
+        subject=row.command,
+        actor="agent",
+        detail={"device": row.device, "run": row.run, "reason": row.reason, "attempts": row.attempts},
+    )
 
 
 def _take_over(tx: Transaction, now: Now) -> list[Act]:
@@ -121,7 +134,7 @@ def _take_over(tx: Transaction, now: Now) -> list[Act]:
                 kind=AuditKind.COMMAND_TAKEN_OVER,
                 subject=row.command,
                 actor="agent",
-                detail={"device": row.device, "run": row.run, "sent": row.sent},
+                detail={"device": row.device, "run": row.run, "sent": row.sent, "attempts": row.attempts},
             )
         )
     return acts

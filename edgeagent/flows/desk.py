@@ -228,7 +228,12 @@ class Desk:
         act = self._act(
             claim,
             AuditKind.COMMAND_WAITING,
-            {"reason": later.reason, "error": later.error, "due_in": _seconds(later.after)},
+            {
+                "reason": later.reason,
+                "error": later.error,
+                "due_in": _seconds(later.after),
+                "attempts": claim.attempts,
+            },
         )
 
         def postpone(tx: Transaction) -> None:

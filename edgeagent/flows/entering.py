@@ -7,10 +7,11 @@ exactly the way of one that did not.
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Final, assert_never
 
 from pydantic import JsonValue
 
+from edgeagent.contracts.actions import Arguments
 from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
@@ -27,6 +28,8 @@ from edgeagent.store.database import Transaction
 from edgeagent.store.inbox_row import NewCommand
 
 log = logging.getLogger(__name__)
+
+_LONGEST_TEXT: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +77,11 @@ class Entering:
         detail: dict[str, JsonValue] = {
             "device": asked.device,
             "action": command.action,
-            "arguments": dict(command.arguments),
+            "arguments": _sanitised(command.arguments),
             "operation": command.operation,
+            "sequence": command.sequence,
+            "sha256": asked.verified.sha256,
+            "signers": [*asked.verified.signers],
         }
         act = Act(kind=kind, subject=command.id, actor=actor, detail=detail | more)
         audit.append(tx, [act], self.settling.around.stamp())
@@ -106,3 +112,15 @@ class Entering:
                 assert_never(admitted.verdict)
         metrics.commands_admitted.labels(word).inc()
         log.info("command came", extra=fields | {"verdict": word})
+
+
+def _sanitised(arguments: Arguments) -> dict[str, JsonValue]:
+    """Arguments as the trail keeps them: a text printable and not longer than an argument may be."""
+    return {
+        name: _printable(value[:_LONGEST_TEXT]) if isinstance(value, str) else value
+        for name, value in arguments.items()
+    }
+
+
+def _printable(text: str) -> str:
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)

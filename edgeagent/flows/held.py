@@ -10,6 +10,8 @@ from functools import partial
 from itertools import groupby
 from typing import Final
 
+from pydantic import JsonValue
+
 from edgeagent.contracts.event import Stream
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
@@ -91,7 +93,15 @@ class Held:
             return self._end(tx, row, verdict)
         inbox.move(tx, row, Moved(State.QUEUED))
         self.entering.begin(tx, row, row.run)
-        self.entering.record(tx, AuditKind.COMMAND_ACCEPTED, asked, row.actor, {"run": row.run, "held": True})
+        policy = self.worlds.trust.policy
+        detail: dict[str, JsonValue] = {
+            "issuer": row.issuer,
+            "lane": row.lane,
+            "run": row.run,
+            "policy": None if policy is None else policy.version,
+            "held": True,
+        }
+        self.entering.record(tx, AuditKind.COMMAND_ACCEPTED, asked, row.actor, detail)
         return verdict
 
     def _refuse(self, run: int, verdict: Refuse, tx: Transaction) -> Verdict | None:

@@ -1,4 +1,8 @@
-"""The final commit of a command: state, operation, lock, audit row, receipt, all or nothing (SPEC S3)."""
+"""The final commit of a command: state, operation, lock, audit row, receipt, all or nothing (SPEC S3).
+
+The receipt is signed by the hub's key in that commit; it names the audit row, and the row names its
+event (SPEC A4).
+"""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -6,15 +10,18 @@ from typing import Final
 from edgeagent.contracts.door import encode
 from edgeagent.contracts.event import EventType, Stream
 from edgeagent.contracts.reasons import Reason
-from edgeagent.contracts.receipt import Outcome, Receipt, StateMark
+from edgeagent.contracts.receipt import AuditMark, Outcome, Receipt, StateMark
 from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.envelope import Signer
+from edgeagent.core.evidence import signed_receipt
 from edgeagent.core.lifecycle import state_of
 from edgeagent.core.operation import OperationState
 from edgeagent.core.work import Ending
+from edgeagent.errors import BrokenInvariantError
 from edgeagent.flows.bells import Bell
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.surroundings import Surroundings
-from edgeagent.ids import DeviceId
+from edgeagent.ids import DeviceId, Digest
 from edgeagent.store import audit, inbox, locks, operations, outbox, receipts, revalidations
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Transaction
@@ -56,11 +63,13 @@ class Settling:
     Attributes:
         devices: the admitted devices.
         around: time, and whose hub it is.
+        key: the hub's own, which signs receipts.
         bell: rung when a command is left to itself, so that upkeep looks when its time is over.
     """
 
     devices: Devices
     around: Surroundings
+    key: Signer
     bell: Bell = field(default_factory=Bell)
 
     def mark(self, device: DeviceId) -> StateMark | None:
@@ -88,13 +97,12 @@ class Settling:
         ending = ended.ending
         known = _OPERATION.get(ending.outcome, OperationState.FAILED)
         operations.settle(tx, row.operation, row.run, known)
-        event = self._receipt_event(row, ended)
         incarnation = self.around.origin.incarnation
-        [number] = outbox.append(tx, [event], incarnation=incarnation)
-        receipts.save(tx, row.run, number, event, incarnation=incarnation)
         if ending.reason is Reason.STALE:
             # The issuer has to decide again: on what the device is found to be (SPEC C3).
             revalidations.ask(tx, row.device, run=row.run, command=row.command)
+        # The row names the event and the event the row: nothing comes between in one transaction.
+        upcoming = outbox.upcoming(tx, Stream.RECORD)
         refused = ending.outcome is Outcome.REFUSED and row.attempts == 0 and ended.fence == 0
         act = Act(
             kind=AuditKind.COMMAND_REFUSED if refused else AuditKind.COMMAND_SETTLED,
@@ -103,6 +111,9 @@ class Settling:
             detail={
                 "device": row.device,
                 "action": row.action,
+                "issuer": row.issuer,
+                "operation": row.operation,
+                "sha256": row.sha256,
                 "run": row.run,
                 "outcome": ending.outcome,
                 "reason": ending.reason,
@@ -110,14 +121,21 @@ class Settling:
                 "level": ending.level,
                 "attempts": row.attempts,
                 "fence": ended.fence,
-                "receipt": number,
+                "receipt": upcoming,
             },
         )
-        audit.append(tx, [act], self.around.stamp())
+        head = audit.append(tx, [act], self.around.stamp())
+        event = self._receipt_event(row, ended, AuditMark(number=head.number, hash=Digest(head.hash.hex())))
+        [number] = outbox.append(tx, [event], incarnation=incarnation)
+        if number != upcoming:
+            raise BrokenInvariantError("a receipt got another number than its audit row says")
+        receipts.save(tx, row.run, number, event, incarnation=incarnation)
 
-    def _receipt_event(self, row: Row, ended: Ended) -> NewEvent:
+    def _receipt_event(self, row: Row, ended: Ended, mark: AuditMark) -> NewEvent:
         wall, ending = self.around.clock.wall(), ended.ending
         receipt = Receipt(
+            hub=self.around.origin.hub,
+            epoch=self.around.origin.epoch,
             command=row.command,
             payload_sha256=row.sha256,
             issuer=row.issuer,
@@ -134,7 +152,7 @@ class Settling:
             after=ended.after,
             finished_at=wall.best,
             clock=wall.source,
+            audit=mark,
         )
-        return NewEvent(
-            Stream.RECORD, EventType.RECEIPT, row.device, self.around.event_time(), encode(receipt)
-        )
+        data = encode(signed_receipt(receipt, self.key))
+        return NewEvent(Stream.RECORD, EventType.RECEIPT, row.device, self.around.event_time(), data)

@@ -22,11 +22,12 @@ from edgeagent.core.freshness import begins
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import Ending
 from edgeagent.errors import TransientError
+from edgeagent.flows.claims import queued
 from edgeagent.flows.desk import Desk
 from edgeagent.flows.held import Held
 from edgeagent.flows.settling import Ended, Settling
 from edgeagent.flows.surroundings import Surroundings
-from edgeagent.store import inbox
+from edgeagent.store import audit, inbox
 from edgeagent.store.database import Database, Snapshot, Transaction
 from edgeagent.store.inbox_row import Moved, Row
 
@@ -173,6 +174,7 @@ class Upkeep:
                 # claimed then.
                 if row.state is State.WAITING and row.available is None:
                     inbox.move(tx, row, Moved(State.QUEUED, row.reason, force_refresh=True))
+                    audit.append(tx, [queued(row)], self._around.stamp())
                 continue
             ending = Ending(outcome=Outcome.EXPIRED, reason=Reason.EXPIRED, detail=row.reason or "")
             self._settling.settle(tx, row, Ended(ending=ending))
@@ -180,6 +182,7 @@ class Upkeep:
             row = _unchanged(tx, seen)
             if row is not None:
                 inbox.move(tx, row, Moved(State.QUEUED, row.reason, force_refresh=row.force_refresh))
+                audit.append(tx, [queued(row)], self._around.stamp())
 
 
 def _expiry(row: Row) -> datetime:

@@ -15,13 +15,16 @@ from datetime import timedelta
 from functools import partial
 
 from edgeagent.contracts.event import StoredEvent, Stream, render
+from edgeagent.contracts.receipt import AuditMark
 from edgeagent.core.retry import Backoff, BackoffRule
 from edgeagent.errors import RejectedError, StorageError
 from edgeagent.flows.surroundings import Surroundings
+from edgeagent.ids import Digest
 from edgeagent.ports.cloud import Acknowledged, Batch, EventSink
 from edgeagent.ports.crash import CrashPoint
 from edgeagent.ports.links import LinkError, Trouble
-from edgeagent.store import outbox
+from edgeagent.store import audit, outbox
+from edgeagent.store.audit import Head
 from edgeagent.store.database import Database, Snapshot, Transaction
 
 log = logging.getLogger(__name__)
@@ -98,32 +101,34 @@ class Uplink:
         """
         sent = False
         for stream in Stream:
-            events = await self._store.read(partial(self._oldest, stream))
+            events, head = await self._store.read(partial(self._oldest, stream))
             if events:
                 sent = True
-                await self._send(stream, events)
+                await self._send(stream, events, head)
         return sent
 
-    def _oldest(self, stream: Stream, db: Snapshot) -> list[StoredEvent]:
+    def _oldest(self, stream: Stream, db: Snapshot) -> tuple[list[StoredEvent], Head]:
+        """The oldest events of a stream, and the head of the audit trail, both of one moment."""
         settings = self._settings
-        return outbox.batch(db, stream, most=settings.most_events, most_bytes=settings.most_bytes)
+        events = outbox.batch(db, stream, most=settings.most_events, most_bytes=settings.most_bytes)
+        return events, audit.head(db)
 
-    async def _send(self, stream: Stream, events: list[StoredEvent]) -> None:
+    async def _send(self, stream: Stream, events: list[StoredEvent], head: Head) -> None:
         origin = self._around.origin
         rendered = [(event.number, render(origin.hub, origin.epoch, stream, event)) for event in events]
         try:
             with self._around.metrics.upload_seconds.time():
-                answer = await self._sink.upload(Batch(origin.epoch, stream, rendered))
+                answer = await self._sink.upload(Batch(origin.epoch, stream, rendered, _mark(head)))
         except RejectedError as why:
             if len(events) > 1:
                 # One of them is too much for the far side, or all of them together are.
-                await self._send(stream, events[: len(events) // 2])
+                await self._send(stream, events[: len(events) // 2], head)
                 return
             answer = Acknowledged(frozenset(), {events[0].number: str(why)})
         self._around.crash.reached(CrashPoint.EVENTS_UPLOADED)
-        await self._settle(stream, {event.number for event in events}, answer)
+        await self._settle(stream, {event.number for event in events}, answer, head)
 
-    async def _settle(self, stream: Stream, sent: set[int], answer: Acknowledged) -> None:
+    async def _settle(self, stream: Stream, sent: set[int], answer: Acknowledged, head: Head) -> None:
         """Forget what is proven stored, set aside what never will be; nothing that was not sent."""
         taken = sorted(answer.taken & sent)
         refused = {number: why for number, why in answer.refused.items() if number in sent}
@@ -133,6 +138,7 @@ class Uplink:
         def settle(tx: Transaction) -> None:
             outbox.acknowledge(tx, stream, taken)
             outbox.set_aside(tx, stream, refused)
+            audit.note_told(tx, head)
 
         await self._store.write(settle)
         self._around.metrics.uploads.labels("ok").inc()
@@ -158,3 +164,7 @@ class Uplink:
         self._around.outbox.stored((), 0)  # there is something left to send
         wait = self._backoff.failed(self._around.clock.boot(), chance=self._around.chance(), at_least=asked)
         await asyncio.sleep(wait.total_seconds())
+
+
+def _mark(head: Head) -> AuditMark:
+    return AuditMark(number=head.number, hash=Digest(head.hash.hex()))

@@ -30,6 +30,7 @@ from edgeagent.adapters.cloud.wire import LONGEST_WAIT
 from edgeagent.clock import Clock
 from edgeagent.contracts.event import CloudEvent, EventType, Stream, event_id
 from edgeagent.contracts.receipt import Receipt
+from edgeagent.core.evidence import told_receipt
 from edgeagent.core.retry import delay
 from edgeagent.errors import RejectedError, SuspiciousError, TransientError
 from edgeagent.ids import CommandId, DeviceId, Epoch, HubId
@@ -39,6 +40,7 @@ from edgeagent.issuer.wire import (
     CommandStatus,
     DevicesAnswer,
     DeviceStatus,
+    EnvelopesAnswer,
     EventsAnswer,
     HubStatus,
     RefusalCount,
@@ -164,19 +166,34 @@ class IssuerClient:
         answer = await self._get(f"/v1/hubs/{hub}/commands/{command}", query, patience=wait)
         return answer.read(CommandStatus)
 
-    async def receipt(self, order: SignedCommand, *, within: timedelta) -> Receipt:
+    async def envelopes(self, hub: HubId, command: CommandId) -> list[bytes]:
+        """A command as it was sent, with all its signatures. Raises as ``status``."""
+        answer = await self._get(f"/v1/hubs/{hub}/commands/{command}/envelopes", {})
+        return answer.read(EnvelopesAnswer).envelopes
+
+    async def receipt(
+        self, order: SignedCommand, *, within: timedelta, hub_key: bytes | None = None
+    ) -> Receipt:
         """Wait for the receipt of a command for one device. Raises as ``receipts``."""
         [device] = order.command.devices
-        return (await self.receipts(order, within=within))[device]
+        return (await self.receipts(order, within=within, hub_key=hub_key))[device]
 
     async def envelope(self, hub: HubId, command: CommandId) -> bytes:
         """What a command's issuer sent, with the most signatures that came. Raises as ``status``."""
         return (await self._get(f"/v1/hubs/{hub}/commands/{command}/envelope", {})).body
 
-    async def receipts(self, order: SignedCommand, *, within: timedelta) -> dict[DeviceId, Receipt]:
+    async def receipts(
+        self, order: SignedCommand, *, within: timedelta, hub_key: bytes | None = None
+    ) -> dict[DeviceId, Receipt]:
         """Wait for a command's receipts, and check that each is one about exactly what was signed.
 
         A queue that does not answer is asked again until the time is over.
+
+        Args:
+            order: what was signed.
+            within: how long to wait at most.
+            hub_key: the hub's public key, 32 raw bytes: each receipt's proof is verified with it. Without
+                it the receipts are the queue's word.
 
         Returns:
             One for each of its devices.
@@ -184,7 +201,8 @@ class IssuerClient:
         Raises:
             NoReceiptError: it expired in the queue, or its hub refused it, for one of them at least.
             StillOpenError: it has not ended in time.
-            SuspiciousError: the queue gives a receipt about something else.
+            SuspiciousError: the queue gives a receipt about something else, or one that its hub has not
+                signed.
             RefusedByQueueError: the queue does not know it.
             LinkError: the queue does not let us in, or is not the one that we trust.
         """
@@ -202,7 +220,7 @@ class IssuerClient:
                 continue
             state, failures = status.state, 0
             if state.is_over:
-                return checked_receipts(order, status)
+                return checked_receipts(order, status, hub_key)
         raise StillOpenError(state)
 
     async def hub(self, hub: HubId, *, epoch: Epoch | None = None) -> HubStatus:
@@ -242,23 +260,31 @@ class IssuerClient:
         return answer
 
 
-def checked_receipts(order: SignedCommand, status: CommandStatus) -> dict[DeviceId, Receipt]:
+def checked_receipts(
+    order: SignedCommand, status: CommandStatus, hub_key: bytes | None = None
+) -> dict[DeviceId, Receipt]:
     """The receipts of a command, held against what was signed: payload, id, device, action, hub, key.
+
+    Args:
+        order: what was signed.
+        status: what the queue says of it.
+        hub_key: the hub's public key; without it the proof is not looked at.
 
     Raises:
         NoReceiptError: it ended without one on a device.
-        SuspiciousError: the queue gives one about something else, or not one for each device.
+        SuspiciousError: the queue gives one about something else, one that its hub has not signed, or not
+            one for each device.
     """
     if not status.results or any(event.type is not EventType.RECEIPT for event in status.results):
         raise NoReceiptError(status)
-    checked = [_checked(order, event) for event in status.results]
+    checked = [_checked(order, event, hub_key) for event in status.results]
     receipts = {receipt.device: receipt for receipt in checked}
     if len(receipts) < len(checked) or set(receipts) != set(order.command.devices):
         raise SuspiciousError("the queue does not give one receipt for each device")
     return receipts
 
 
-def _checked(order: SignedCommand, event: CloudEvent) -> Receipt:
+def _checked(order: SignedCommand, event: CloudEvent, hub_key: bytes | None) -> Receipt:
     receipt = _receipt_of(event)
     command = order.command
     about = (receipt.payload_sha256, receipt.command, receipt.action)
@@ -266,9 +292,14 @@ def _checked(order: SignedCommand, event: CloudEvent) -> Receipt:
     is_known = receipt.device in command.devices and receipt.issuer in order.signers
     if about != meant or not is_known:
         raise SuspiciousError("the queue gives a receipt about another command")
-    if event_id(event.id).hub != command.hub:
+    if {event_id(event.id).hub, receipt.hub} != {command.hub}:
         raise SuspiciousError("the queue gives a receipt of another hub")
-    return receipt
+    if hub_key is None:
+        return receipt
+    try:
+        return told_receipt(receipt, hub_key)
+    except RejectedError as why:
+        raise SuspiciousError(f"the queue gives a receipt that its hub has not signed: {why}") from why
 
 
 def _receipt_of(event: CloudEvent) -> Receipt:

@@ -18,16 +18,9 @@ from edgeagent.clock import EPOCH, Clock
 from edgeagent.contracts.actions import CATALOGUE, ActionName, Arguments
 from edgeagent.contracts.command import COMMAND_BYTES, COMMAND_TYPE, Command, Precondition
 from edgeagent.contracts.door import decode, encode, faults
+from edgeagent.contracts.envelope import MOST_SIGNATURES
 from edgeagent.contracts.policy import id_of_key
-from edgeagent.core.envelope import (
-    MOST_SIGNATURES,
-    Signer,
-    digest_of,
-    merged,
-    sign,
-    type_of,
-    unproven_payload,
-)
+from edgeagent.core.envelope import Signer, digest_of, merged, sign, type_of, unproven_payload
 from edgeagent.errors import MalformedError, RejectedError
 from edgeagent.ids import CommandId, DeviceId, Digest, Epoch, HubId, KeyId, Operation
 

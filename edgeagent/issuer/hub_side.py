@@ -5,6 +5,7 @@ commands, the loans of a lease, each acknowledgement.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -25,6 +26,7 @@ from edgeagent.adapters.cloud.wire import (
     TimeRequest,
     UploadAnswer,
     UploadQuery,
+    head_of,
     one_line,
     ranges_of,
 )
@@ -47,11 +49,14 @@ from edgeagent.issuer.bodies import (
 )
 from edgeagent.issuer.event_data import Upload, read_upload
 from edgeagent.issuer.service import Service
-from edgeagent.issuer.store import commands, hubs, streams
+from edgeagent.issuer.store import commands, heads, hubs, streams
 from edgeagent.issuer.store.commands import Loan
+from edgeagent.issuer.store.heads import Fork
 from edgeagent.issuer.store.opening import Instant
 from edgeagent.issuer.tokens import Principal
 from edgeagent.store.database import Transaction
+
+log = logging.getLogger(__name__)
 
 # Two agents with one identity would otherwise take the waiting place from each other without a pause.
 _AFTER_TAKE_OVER: Final = timedelta(seconds=5)
@@ -73,7 +78,9 @@ class HubSide:
         except ProblemError as why:
             # The nonce proves to the hub that the queue itself refuses the batch.
             raise why.of_batch(query.batch) from why
-        refused, rings = await self._service.database.write(partial(self._store, upload))
+        refused, rings, fork = await self._service.database.write(partial(self._store, upload, self._now()))
+        if fork is not None:
+            log.error("audit trail forked", extra={"hub": hub, "told": fork.told, "known": fork.known})
         if rings:
             self._service.bells.ring(hub, About.COMMANDS)
         taken = [event.number for event in upload.events if event.number not in refused]
@@ -163,18 +170,25 @@ class HubSide:
             except MalformedError as why:
                 raise ProblemError(HTTPStatus.BAD_REQUEST, Reason.MALFORMED, str(why)) from why
 
-    def _store(self, upload: Upload, tx: Transaction) -> tuple[dict[int, str], bool]:
+    def _store(
+        self, upload: Upload, now: Instant, tx: Transaction
+    ) -> tuple[dict[int, str], bool, Fork | None]:
         """Store an upload and all that follows from it.
 
         Returns:
-            What is refused and why, and whether somebody may wait for what is new.
+            What is refused and why, whether somebody may wait for what is new, and whether the head of
+            the hub's audit trail does not fit what it told before.
         """
         fresh, refused = streams.store(tx, upload)
         streams.prune(tx, upload, keep=self._service.limits.kept_events)
         hubs.note(tx, upload, fresh)
         for event in fresh:
             commands.note(tx, upload.hub, event)
-        return refused, any(commands.ends_a_command(event) for event in fresh)
+        query = upload.query
+        fork = (
+            None if query.head is None else heads.note(tx, upload.hub, query.epoch, head_of(query.head), now)
+        )
+        return refused, any(commands.ends_a_command(event) for event in fresh), fork
 
     async def _lease_waiting(self, hub: HubId, wanted: LeaseRequest, deadline: timedelta) -> list[Loan]:
         """Lend what is due, or wait for it until the deadline."""

@@ -27,12 +27,20 @@ from edgeagent.issuer.bodies import ProblemError, answer, answer_bytes, read_bod
 from edgeagent.issuer.order_gate import judge_raw_order
 from edgeagent.issuer.producer_gate import GateRefusedError, GateWorld, Passed, judge
 from edgeagent.issuer.service import Service
-from edgeagent.issuer.store import breakers, commands, hubs, refusals, streams
+from edgeagent.issuer.store import breakers, commands, heads, hubs, refusals, streams
 from edgeagent.issuer.store.breakers import Circuit
 from edgeagent.issuer.store.commands import IdConflictError, QueueFullError
 from edgeagent.issuer.store.opening import Instant
 from edgeagent.issuer.tokens import Principal
-from edgeagent.issuer.wire import CommandState, CommandStatus, DevicesAnswer, HubStatus, RefusalsAnswer, Turn
+from edgeagent.issuer.wire import (
+    CommandState,
+    CommandStatus,
+    DevicesAnswer,
+    EnvelopesAnswer,
+    HubStatus,
+    RefusalsAnswer,
+    Turn,
+)
 from edgeagent.store.database import Snapshot, Transaction
 
 log = logging.getLogger(__name__)
@@ -146,6 +154,15 @@ class IssuerSide:
             raise ProblemError(HTTPStatus.NOT_FOUND, Fault.NOT_FOUND, "there is no such command")
         return answer_bytes(envelope)
 
+    async def envelopes(self, request: web.Request, _who: Principal) -> web.Response:
+        """GET commands/{id}/envelopes: the command as it was sent, with its signatures."""
+        hub = hub_of(request, self._service.tokens)
+        read = partial(commands.envelopes, hub=hub, command=_command_of(request))
+        found = await self._service.database.read(read)
+        if not found:
+            raise ProblemError(HTTPStatus.NOT_FOUND, Fault.NOT_FOUND, "there is no such command")
+        return answer(EnvelopesAnswer(envelopes=found))
+
     async def hub(self, request: web.Request, _who: Principal) -> web.Response:
         """GET a hub: its epoch, its newest hello, what is stored of its streams."""
         hub = hub_of(request, self._service.tokens)
@@ -161,6 +178,7 @@ class IssuerSide:
                 hello=None if current is None else current.hello,
                 streams=[] if shown is None else [streams.status(db, hub, shown, one) for one in Stream],
                 waiting=commands.waiting(db, hub),
+                audit=None if shown is None else heads.status(db, hub, shown),
             )
 
         return answer(await self._service.database.read(read))

@@ -30,9 +30,10 @@ from pathlib import Path
 from typing import Final
 
 from edgeagent.contracts.door import decode, encode
+from edgeagent.contracts.envelope import Envelope
 from edgeagent.contracts.policy import POLICY_BYTES, POLICY_TYPE, Policy, id_of_key
 from edgeagent.contracts.scalars import duration, timestamp_text
-from edgeagent.core.envelope import Envelope, Keyring, Signer, sign
+from edgeagent.core.envelope import Keyring, Signer, sign
 from edgeagent.errors import ConfigurationError, MalformedError
 from edgeagent.issuer.keys import load_public_key
 

@@ -19,9 +19,10 @@ from edgeagent.clock import BootId, ClockSource, Wall
 from edgeagent.contracts.actions import CATALOGUE, ActionName, Arguments
 from edgeagent.contracts.command import COMMAND_BYTES, COMMAND_TYPE, Command
 from edgeagent.contracts.door import decode
+from edgeagent.contracts.envelope import Envelope
 from edgeagent.contracts.policy import Level, Policy
 from edgeagent.contracts.reasons import Reason
-from edgeagent.core.envelope import Envelope, RefusedEnvelopeError, Verified, digest_of, verify
+from edgeagent.core.envelope import RefusedEnvelopeError, Verified, digest_of, verify
 from edgeagent.core.gate.judging import judge as judge_at_hub
 from edgeagent.core.gate.roles import keyring
 from edgeagent.core.gate.verdict import Moment, Opened, Refuse

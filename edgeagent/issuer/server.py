@@ -157,6 +157,11 @@ def application(service: Service) -> web.Application:
                 behind(tokens, _READERS, issuer.envelope),
                 allow_head=False,
             ),
+            web.get(
+                f"{here}/commands/{{command}}/envelopes",
+                behind(tokens, _READERS, issuer.envelopes),
+                allow_head=False,
+            ),
             web.get(here, behind(tokens, _READERS, issuer.hub), allow_head=False),
             web.get(f"{here}/devices", behind(tokens, _READERS, issuer.devices), allow_head=False),
             web.get(f"{here}/events", behind(tokens, _READERS, issuer.events), allow_head=False),

@@ -12,8 +12,10 @@ from edgeagent.adapters.cloud.wire import Range, ReasonCode
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import MOST_DEVICES, Etag, Version
 from edgeagent.contracts.door import Contract
+from edgeagent.contracts.envelope import MOST_SIGNATURES
 from edgeagent.contracts.event import CloudEvent, Stream
 from edgeagent.contracts.scalars import (
+    Base64,
     CommandIdField,
     DeviceIdField,
     DigestField,
@@ -73,6 +75,12 @@ class CommandStatus(Contract):
     results: Annotated[list[CloudEvent], Field(max_length=MOST_DEVICES)]
 
 
+class EnvelopesAnswer(Contract):
+    """A command as it was sent: the same payload, with different signatures where more came later."""
+
+    envelopes: Annotated[list[Base64], Field(max_length=MOST_SIGNATURES)]
+
+
 class StreamStatus(Contract):
     """How much of a stream the queue holds.
 
@@ -93,6 +101,22 @@ class StreamStatus(Contract):
     contiguous: bool
 
 
+class HeadStatus(Contract):
+    """The audit trail of a hub, as its uploads told of it.
+
+    Attributes:
+        number: of its furthest row.
+        hash: of that row; it covers all rows before it.
+        seen_at: when it was first told, by the queue's clock.
+        forks: how many heads did not fit those before: the trail was rewritten, cut or set back.
+    """
+
+    number: Annotated[int, Field(ge=0)]
+    hash: DigestField
+    seen_at: Timestamp
+    forks: Annotated[int, Field(ge=0)]
+
+
 class HubStatus(Contract):
     """A hub, as the queue knows it.
 
@@ -102,6 +126,7 @@ class HubStatus(Contract):
         hello: that hello.
         streams: of that epoch, or of the one that was asked for.
         waiting: how many commands it has not acknowledged.
+        audit: the head of its audit trail, of the same epoch as the streams; None when it told none.
     """
 
     hub: HubIdField
@@ -109,6 +134,7 @@ class HubStatus(Contract):
     hello: CloudEvent | None = None
     streams: list[StreamStatus]
     waiting: Annotated[int, Field(ge=0)]
+    audit: HeadStatus | None = None
 
 
 class ReadingStatus(Contract):

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from edgeagent.contracts.event import Stream
+from edgeagent.contracts.receipt import AuditMark
 from edgeagent.ids import Epoch
 
 
@@ -17,11 +18,14 @@ class Batch:
         epoch: the life of the database that numbers them.
         stream: which stream.
         events: number and CloudEvent as JSON text, numbers rising.
+        head: the last row of the audit trail as these were read, which the far side remembers: so that
+            what it was told once cannot be told otherwise later (SPEC A3).
     """
 
     epoch: Epoch
     stream: Stream
     events: Sequence[tuple[int, bytes]]
+    head: AuditMark | None = None
 
 
 @dataclass(frozen=True, slots=True)

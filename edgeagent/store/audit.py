@@ -1,8 +1,10 @@
 """The audit trail: what was done, by whom, with which clock; hash-chained from the first row.
 
-Owns ``audit``. Rows are only appended; the chain's rule is in ``core/audit_chain``.
+Owns ``audit`` and ``audit_told``. Rows are only appended, and dropped from the beginning up to a signed
+head; the chain's rule is in ``core/audit_chain``.
 """
 
+import sqlite3
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,16 +19,32 @@ from edgeagent.core.audit_chain import (
     first_break,
     next_hash,
 )
-from edgeagent.store.database import Snapshot, Transaction
+from edgeagent.store.database import Snapshot, SqlValue, Transaction
 
 _LAST: Final = "SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1"
 _APPEND: Final = """
 INSERT INTO audit (number, at, clock, kind, subject, actor, detail, hash)
 VALUES (:number, :at, :clock, :kind, :subject, :actor, :detail, :hash)
 """
+_DROP: Final = "DELETE FROM audit WHERE number <= :upto"
+_TOLD: Final = "SELECT number, hash FROM audit_told"
+_TELL: Final = """
+INSERT INTO audit_told (one, number, hash) VALUES (1, :number, :hash)
+    ON CONFLICT (one) DO UPDATE SET number = excluded.number, hash = excluded.hash
+ WHERE excluded.number > number
+"""
 _ROWS: Final = """
 SELECT number, at, clock, kind, subject, actor, detail, hash
   FROM audit WHERE number > :after ORDER BY number LIMIT :most
+"""
+
+# Compared as text: all are written in UTC, the year first.
+_NEWEST: Final = """
+SELECT number, at, clock, kind, subject, actor, detail, hash FROM audit
+ WHERE (:kind IS NULL OR kind = :kind)
+   AND (:subject IS NULL OR subject = :subject)
+   AND (:since IS NULL OR at >= :since)
+ ORDER BY number DESC LIMIT :most
 """
 
 
@@ -61,6 +79,10 @@ class Head:
 
     number: int
     hash: bytes
+
+
+EMPTY: Final = Head(0, GENESIS)
+"""The head of a trail without a row."""
 
 
 def append(tx: Transaction, acts: list[Act], stamp: Stamp) -> Head:
@@ -100,34 +122,72 @@ def append(tx: Transaction, acts: list[Act], stamp: Stamp) -> Head:
 def head(db: Snapshot) -> Head:
     """The last row of the trail."""
     row = db.row(_LAST)
-    return Head(0, GENESIS) if row is None else Head(int(row["number"]), bytes(row["hash"]))
+    return EMPTY if row is None else Head(int(row["number"]), bytes(row["hash"]))
 
 
 def rows(db: Snapshot, *, after: int, most: int) -> list[tuple[AuditRow, bytes]]:
     """Rows in order, each with its stored hash, from the one after ``after``."""
-    return [
-        (
-            AuditRow(
-                number=int(row["number"]),
-                at=str(row["at"]),
-                clock=str(row["clock"]),
-                kind=str(row["kind"]),
-                subject=str(row["subject"]),
-                actor=str(row["actor"]),
-                detail=str(row["detail"]),
-            ),
-            bytes(row["hash"]),
-        )
-        for row in db.rows(_ROWS, {"after": after, "most": most})
-    ]
+    return [_row_of(row) for row in db.rows(_ROWS, {"after": after, "most": most})]
 
 
-def verify(db: Snapshot) -> Break | None:
-    """Follow the whole chain; name the first row that does not fit."""
-    last = Head(0, GENESIS)
+def note_told(tx: Transaction, told: Head) -> None:
+    """Note that the cloud was told a head, and has answered."""
+    if told.number:
+        tx.execute(_TELL, {"number": told.number, "hash": told.hash})
+
+
+def told(db: Snapshot) -> Head | None:
+    """The furthest head that the cloud was told; None when it was told none."""
+    row = db.row(_TOLD)
+    return None if row is None else Head(int(row["number"]), bytes(row["hash"]))
+
+
+def newest(
+    db: Snapshot, *, kind: str | None, subject: str | None, since: str | None, most: int
+) -> list[tuple[AuditRow, bytes]]:
+    """The newest rows that fit all conditions, oldest first, each with its stored hash.
+
+    Args:
+        db: the database.
+        kind: of this kind.
+        subject: about this one.
+        since: written at or after this time: the beginning of an RFC 3339 text in UTC.
+        most: so many.
+    """
+    wanted: dict[str, SqlValue] = {"kind": kind, "subject": subject, "since": since, "most": most}
+    return [_row_of(row) for row in reversed(db.rows(_NEWEST, wanted))]
+
+
+def drop(tx: Transaction, *, upto: int) -> int:
+    """Drop the rows up to one that a checkpoint covers; the last row of the trail is to stay.
+
+    Returns:
+        How many there were.
+    """
+    return tx.execute(_DROP, {"upto": upto})
+
+
+def verify(db: Snapshot, basis: Head = EMPTY) -> Break | None:
+    """Follow the whole chain from what its first row builds on; name the first row that does not fit."""
+    last = basis
     while part := rows(db, after=last.number, most=1000):
         found = first_break(part, after=last.number, previous=last.hash)
         if found is not None:
             return found
         last = Head(part[-1][0].number, part[-1][1])
     return None
+
+
+def _row_of(row: sqlite3.Row) -> tuple[AuditRow, bytes]:
+    return (
+        AuditRow(
+            number=int(row["number"]),
+            at=str(row["at"]),
+            clock=str(row["clock"]),
+            kind=str(row["kind"]),
+            subject=str(row["subject"]),
+            actor=str(row["actor"]),
+            detail=str(row["detail"]),
+        ),
+        bytes(row["hash"]),
+    )

@@ -51,6 +51,17 @@ def hub_key(path: Path) -> HubKey:
     return HubKey(seed)
 
 
+def public_half(path: Path) -> bytes:
+    """The public half of the hub's key, for whoever looks while the agent is down; nothing is made.
+
+    Raises:
+        ConfigurationError: there is none that can be read.
+    """
+    if not path.exists():
+        raise ConfigurationError(f"there is no hub's key {path}")
+    return hub_key(path).public
+
+
 def _make(path: Path) -> bytes:
     """Write a new key so that a power cut leaves it whole or absent."""
     seed = os.urandom(_SEED_BYTES)

@@ -16,6 +16,7 @@ from edgeagent.errors import BrokenInvariantError
 from edgeagent.ids import DeviceId
 from edgeagent.store.database import Snapshot, Transaction
 
+_UPCOMING: Final = "SELECT next FROM streams WHERE stream = :stream"
 _DRAW: Final = "UPDATE streams SET next = next + :count WHERE stream = :stream RETURNING next - :count"
 _APPEND: Final = """
 INSERT INTO outbox (stream, number, type, device, at, error, boot, incarnation, data)
@@ -107,6 +108,14 @@ def append(tx: Transaction, events: Sequence[NewEvent], *, incarnation: int) -> 
     ]
     tx.execute_many(_APPEND, rows)
     return numbers
+
+
+def upcoming(db: Snapshot, stream: Stream) -> int:
+    """The number that the next event of a stream will have, if it is appended in this transaction."""
+    row = db.row(_UPCOMING, {"stream": stream})
+    if row is None:
+        raise BrokenInvariantError(f"the stream {stream} has no counter")
+    return int(row[0])
 
 
 def batch(db: Snapshot, stream: Stream, *, most: int, most_bytes: int) -> list[StoredEvent]:

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from edgeagent.adapters.admin.approval_routes import approval_routes
+from edgeagent.adapters.admin.audit_routes import audit_routes
 from edgeagent.adapters.admin.hub_routes import hub_routes
 from edgeagent.adapters.admin.policy_routes import policy_routes
 from edgeagent.adapters.admin.route import Route
@@ -73,6 +74,7 @@ def _routes(hub: Hub, folder: Path) -> list[Route]:
         *switch_routes(hub.now.switch),
         *approval_routes(hub.now.approving),
         *policy_routes(PolicyFacts(hub.now.trust, hub.now.worlds)),
+        *audit_routes(hub.now.trail),
     ]
 
 

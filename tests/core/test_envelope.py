@@ -11,10 +11,10 @@ from pydantic import JsonValue
 from securesystemslib.dsse import Envelope as TheirEnvelope
 from securesystemslib.signer import CryptoSigner, SSlibKey  # type: ignore[attr-defined]  # it has no __all__
 
+from edgeagent.contracts.envelope import MOST_SIGNATURES
 from edgeagent.contracts.policy import id_of_key
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.envelope import (
-    MOST_SIGNATURES,
     RefusedEnvelopeError,
     Verified,
     digest_of,

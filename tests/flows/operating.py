@@ -151,7 +151,7 @@ async def operated_hub(folder: Path, *devices: str, with_cloud: bool = True) -> 
         key = MemoryKey()
         worlds = Worlds(hub.devices, trust, around, key.public)
         lanes = {tier: Bell() for tier in Tier}
-        entering = Entering(Settling(hub.devices, around), lanes)
+        entering = Entering(Settling(hub.devices, around, key), lanes)
         admission = Admission(store, worlds, entering, Held(store, worlds, entering), Tallies(store, around))
         operator = HubOperator(health, clock, LocalCommands(store, admission, key, around))
         yield OperatorDesk(hub, clock, trust, cloud, uplink, watch, health, operator)

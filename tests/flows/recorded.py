@@ -13,7 +13,7 @@ from edgeagent.contracts.event import EventType, Stream
 from edgeagent.contracts.receipt import Receipt
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.ids import CommandId, DeviceId
-from edgeagent.store import audit, inbox, outbox, receipts
+from edgeagent.store import audit, checkpoints, inbox, outbox, receipts
 from edgeagent.store.database import Database
 from edgeagent.store.inbox_row import Row
 from tests.support.stores import query
@@ -75,7 +75,9 @@ class Recorded:
 
     async def audited(self, *kinds: AuditKind) -> list[dict[str, JsonValue]]:
         """What is on record of some kinds, oldest first; the chain is whole."""
-        assert await self.store.read(audit.verify) is None
+        basis = await self.store.read(checkpoints.basis)
+        assert basis is not None
+        assert await self.store.read(partial(audit.verify, basis=basis)) is None
         rows = await self.store.read(partial(audit.rows, after=0, most=100_000))
         return [
             {"subject": row.subject, "actor": row.actor} | json.loads(row.detail)

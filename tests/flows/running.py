@@ -10,6 +10,7 @@ from edgeagent.core.envelope import Signer
 from edgeagent.flows.admission import Admission
 from edgeagent.flows.approving import Approving
 from edgeagent.flows.bells import Bell
+from edgeagent.flows.checkpoints import AuditSettings, Checkpoints
 from edgeagent.flows.confirmations import Confirmations
 from edgeagent.flows.desk import Desk
 from edgeagent.flows.devices import Devices
@@ -23,6 +24,7 @@ from edgeagent.flows.settling import Settling
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.switch import KillSwitch
 from edgeagent.flows.tallies import Tallies
+from edgeagent.flows.trail_desk import TrailDesk
 from edgeagent.flows.trust import Trust
 from edgeagent.flows.upkeep import Upkeep
 from edgeagent.flows.worlds import Worlds
@@ -50,6 +52,8 @@ class Running:
     upkeep: Upkeep
     revalidation: Revalidation
     local: LocalCommands
+    checkpoints: Checkpoints
+    trail: TrailDesk
     dispatch: dict[Tier, Dispatch]
     ingest: Ingest
     taking_in: asyncio.Task[None]
@@ -71,7 +75,7 @@ def joined(
     clock = around.clock
     confirmations = Confirmations(clock)
     lanes = {tier: Bell() for tier in Tier}
-    settling = Settling(devices, around)
+    settling = Settling(devices, around, key)
     worlds = Worlds(devices, trust, around, key.public)
     entering = Entering(settling, lanes)
     held = Held(store, worlds, entering)
@@ -84,6 +88,7 @@ def joined(
     trust.when_proven(upkeep.time_is_surer)
     trust.when_proven(desk.wake)
     ingest = Ingest(store, bus, devices, confirmations, around, _QUICK)
+    checkpoints = Checkpoints(store, key, around, AuditSettings())
     return Running(
         store=store,
         around=around,
@@ -99,6 +104,8 @@ def joined(
         upkeep=upkeep,
         revalidation=Revalidation(store, bus, settling, confirmations, desk),
         local=LocalCommands(store, admission, key, around),
+        checkpoints=checkpoints,
+        trail=TrailDesk(store, key.public, checkpoints, around),
         dispatch={tier: Dispatch(desk, tier, clock, around.chance, around.metrics) for tier in Tier},
         ingest=ingest,
         taking_in=asyncio.create_task(ingest.run()),

@@ -12,8 +12,8 @@ from edgeagent.contracts.door import encode
 from edgeagent.contracts.event import EventTime, EventType, StoredEvent, Stream, data_text, render
 from edgeagent.contracts.policy import id_of_key
 from edgeagent.contracts.reasons import Reason
-from edgeagent.contracts.receipt import Outcome, Receipt
-from edgeagent.ids import DeviceId, Epoch, HubId, device_id, new_epoch
+from edgeagent.contracts.receipt import AuditMark, Outcome, Receipt
+from edgeagent.ids import DeviceId, Digest, Epoch, HubId, device_id, new_epoch
 from edgeagent.issuer.commands import Intent, Issuer, SignedCommand
 from edgeagent.issuer.keys import PrivateKey
 from edgeagent.ports.cloud import Batch
@@ -82,7 +82,7 @@ def records(hub: HubId, *numbers: int, epoch: Epoch = EPOCH) -> Batch:
 
 def hello(number: int = 1) -> StoredEvent:
     """The agent has started."""
-    return stored(number, EventType.HUB_HELLO, {"version": "0.1.0", "boot": "b1"})
+    return stored(number, EventType.HUB_HELLO, {"version": "0.1.0", "boot": "b1", "key": "7a" * 32})
 
 
 def state(number: int, version: int, **values: JsonValue) -> StoredEvent:
@@ -129,6 +129,8 @@ def receipt(
 ) -> Receipt:
     """How a command ended; on its first device where none is named."""
     return Receipt(
+        hub=of.command.hub,
+        epoch=of.command.epoch,
         command=of.command.id,
         payload_sha256=of.sha256,
         issuer=of.signers[0],
@@ -141,6 +143,7 @@ def receipt(
         fence=3,
         finished_at=NOON,
         clock=ClockSource.KERNEL,
+        audit=AuditMark(number=9, hash=Digest("9f" * 32)),
     )
 
 

@@ -13,6 +13,7 @@ from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.event import EventType
 from edgeagent.contracts.receipt import Outcome, Receipt
 from edgeagent.core.envelope import sign
+from edgeagent.core.evidence import signed_receipt
 from edgeagent.errors import SuspiciousError
 from edgeagent.ids import device_id, hub_id
 from edgeagent.issuer.client import (
@@ -184,6 +185,22 @@ def test_receipts_that_are_not_one_for_each_device_are_suspicious() -> None:
     for results in (one.results, one.results * 2, [*both.results, *one.results]):
         with pytest.raises(SuspiciousError, match="for each device"):
             checked_receipts(sent, one.model_copy(update={"results": results}))
+
+
+@pytest.mark.requirement("A4", "P1")
+def test_with_the_hubs_key_a_receipt_counts_only_if_that_hub_has_signed_it() -> None:
+    sent, ours, anothers = order(hub_id("venue-7")), PrivateKey.new(), PrivateKey.new()
+    told = signed_receipt(receipt(sent), ours)
+    lie = told.model_copy(update={"outcome": Outcome.FAILED})
+
+    assert checked_receipts(sent, _status(told), ours.public) == {receipt(sent).device: receipt(sent)}
+    for wrong, key in ((told, anothers), (lie, ours), (receipt(sent), ours)):
+        with pytest.raises(SuspiciousError, match="not signed"):
+            checked_receipts(sent, _status(wrong), key.public)
+
+
+def _status(told: Receipt) -> CommandStatus:
+    return _final(told.model_dump(mode="json", exclude_none=True), "venue-7")
 
 
 def _final(data: dict[str, object], hub: str) -> CommandStatus:

@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 from pydantic import JsonValue
 
 from edgeagent.contracts.actions import ActionName
+from edgeagent.contracts.checkpoint import Checkpoint
 from edgeagent.contracts.event import EventType, Stream, render
 from edgeagent.contracts.policy import Level
 from edgeagent.contracts.reasons import Reason
@@ -22,7 +23,7 @@ VALIDATOR: Final = Draft202012Validator(SCHEMA, format_checker=Draft202012Valida
 HUB: Final = hub_id("venue-7")
 
 EXAMPLES: Final[Mapping[EventType, dict[str, JsonValue]]] = {
-    EventType.HUB_HELLO: {"version": "0.1.0", "boot": "3c1e"},
+    EventType.HUB_HELLO: {"version": "0.1.0", "boot": "3c1e", "key": "0" * 64},
     EventType.DEVICE_ADMITTED: {"label": "TV in the bar", "profile": "tasmota", "actions": ["power"]},
     EventType.DEVICE_FORGOTTEN: {},
     EventType.STATE: {
@@ -50,6 +51,19 @@ EXAMPLES: Final[Mapping[EventType, dict[str, JsonValue]]] = {
         "refused": 2,
     },
     EventType.RESUMED: {"kind": "all", "by": "uid:0 root", "why": "", "refused": 0},
+    EventType.CHECKPOINT: {
+        "type": "checkpoint",
+        "hub": "venue-7",
+        "epoch": "0" * 20,
+        "audit": {"number": 12, "hash": "0" * 64},
+        "at": "2026-12-01T12:00:00Z",
+        "clock": "kernel",
+        "proof": {
+            "payload": "e30=",
+            "payloadType": "application/vnd.edgeagent.checkpoint.v1+json",
+            "signatures": [{"keyid": "0" * 64, "sig": "AA=="}],
+        },
+    },
     EventType.GAP: {"cause": "coalesced", "readings": ["power"], "changes": 3},
     EventType.ALERT: {"reason": "retained_command", "topic": "'cmnd/tv/POWER'"},
 }
@@ -122,6 +136,15 @@ def test_the_schemas_receipt_is_the_contracts() -> None:
     assert set(described["properties"]["outcome"]["enum"]) == {str(outcome) for outcome in Outcome}
     assert all(VALIDATOR.evolve(schema=SCHEMA["$defs"]["action"]).is_valid(action) for action in ActionName)
     assert all(VALIDATOR.evolve(schema=SCHEMA["$defs"]["code"]).is_valid(reason) for reason in Reason)
+
+
+@pytest.mark.requirement("U8", "A3")
+def test_the_schemas_checkpoint_is_the_contracts() -> None:
+    described = SCHEMA["$defs"]["checkpoint"]
+
+    assert described["properties"].keys() == Checkpoint.model_fields.keys()
+    optional = {name for name, one in Checkpoint.model_fields.items() if one.default is None}
+    assert set(described["required"]) == Checkpoint.model_fields.keys() - optional
 
 
 @pytest.mark.requirement("U8")

@@ -81,6 +81,7 @@ async def _everything_as_it_should_be(listener: Listener, server: QueueServer, h
         await queue.upload(batch(hub.id, [receipt_event(3, done)]))
         await cloud.status(hub.id, done.command.id, known=CommandState.QUEUED)
         await cloud.receipt(done, within=LONG)
+        await cloud.envelopes(hub.id, done.command.id)
         await cloud.hub(hub.id)
         await cloud.devices(hub.id)
         for stream in Stream:
@@ -114,7 +115,8 @@ async def _everything_as_it_should_not_be(listener: Listener, server: QueueServe
         await ask(f"{here}/{path}", token=hub.token, body=b" " * 20_000)
         await ask(f"{here}/{path}", token=server.issuer_token, body=b"{}")
         await ask(f"{here}/{path}", token=new_token(), body=b"{}")
-    for path in ("", "/devices", "/events?stream=record", "/commands/c1", "/commands/c1/envelope"):
+    one = "/commands/c1"
+    for path in ("", "/devices", "/events?stream=record", one, f"{one}/envelope", f"{one}/envelopes"):
         await ask(here + path, token=server.audit_token, method="GET")
         await ask(here + path, token=hub.token, method="GET")
         await ask(here + path, token=None, method="GET")

@@ -31,6 +31,7 @@ from edgeagent.adapters.cloud.wire import (
     LeaseRequest,
     TimeRequest,
     UploadAnswer,
+    head_text,
     numbers_of,
 )
 from edgeagent.clock import Clock
@@ -95,10 +96,13 @@ class HttpsQueue:
         """
         nonce = self._new_nonce()
         body, gzipped = await _body_of(batch)
+        query = {"batch": nonce, "epoch": batch.epoch, "stream": batch.stream}
+        if batch.head is not None:
+            query["head"] = head_text(batch.head)
         answer = await self._exchange.ask(
             Question(
                 path=self._path("events"),
-                query={"batch": nonce, "epoch": batch.epoch, "stream": batch.stream},
+                query=query,
                 body=body,
                 content_type=BATCH_CONTENT_TYPE,
                 gzipped=gzipped,

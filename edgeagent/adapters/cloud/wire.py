@@ -12,6 +12,7 @@ from pydantic import Field, StringConstraints
 
 from edgeagent.contracts.door import Contract
 from edgeagent.contracts.event import Stream
+from edgeagent.contracts.receipt import AuditMark
 from edgeagent.contracts.scalars import (
     Base64,
     EpochField,
@@ -19,6 +20,7 @@ from edgeagent.contracts.scalars import (
     Nonce,
     Words,
 )
+from edgeagent.ids import Digest
 
 JSON: Final = "application/json"
 """The media type of every answer, and of every request but an upload."""
@@ -40,6 +42,10 @@ Seconds = Annotated[float, Field(ge=0, le=LONGEST_WAIT)]
 HoldSeconds = Annotated[float, Field(ge=0.1, le=LONGEST_HOLD)]
 Handle = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 ReasonCode = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z_]{0,39}$")]
+
+
+HeadText = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,14})-[0-9a-f]{64}$")]
+"""The head of an audit trail in a URL: its number, and its hash in hexadecimal."""
 
 
 class Fault(StrEnum):
@@ -87,11 +93,19 @@ class RefusedEvent(Contract):
 
 
 class UploadQuery(Contract):
-    """What an upload says of itself, in its URL."""
+    """What an upload says of itself, in its URL.
+
+    Attributes:
+        batch: a nonce.
+        epoch: the life of the hub's database.
+        stream: of which stream.
+        head: the last row of the hub's audit trail, as ``head_text`` writes it.
+    """
 
     batch: Nonce
     epoch: EpochField
     stream: Stream
+    head: HeadText | None = None
 
 
 class UploadAnswer(Contract):
@@ -180,6 +194,17 @@ class Health(Contract):
     """Whether the queue can store."""
 
     status: Annotated[str, Field(pattern="^ok$")]
+
+
+def head_text(head: AuditMark) -> str:
+    """Write the head of an audit trail for a URL."""
+    return f"{head.number}-{head.hash}"
+
+
+def head_of(text: HeadText) -> AuditMark:
+    """Read what ``head_text`` has written."""
+    number, _, digest = text.partition("-")
+    return AuditMark(number=int(number), hash=Digest(digest))
 
 
 def one_line(text: str) -> str:

@@ -20,10 +20,10 @@ from typing import Final
 
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import Command
+from edgeagent.contracts.envelope import MOST_SIGNATURES
 from edgeagent.contracts.event import CloudEvent, EventType
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.scalars import timestamp
-from edgeagent.core.envelope import MOST_SIGNATURES
 from edgeagent.errors import BrokenInvariantError, RejectedError, TransientError
 from edgeagent.ids import CommandId, DeviceId, Digest, HubId
 from edgeagent.issuer.event_data import Arrived, ReceiptData, RefusedData, SwitchedData
@@ -39,6 +39,9 @@ SELECT command, payload_sha256, action, state, accepted_at, lent
 """
 _ENVELOPE: Final = """
 SELECT envelope FROM deliveries WHERE hub = :hub AND command = :command ORDER BY number DESC LIMIT 1
+"""
+_ENVELOPES: Final = """
+SELECT envelope FROM deliveries WHERE hub = :hub AND command = :command ORDER BY number
 """
 _WAITING: Final = "SELECT count(*) FROM deliveries WHERE hub = :hub AND state <> 'settled'"
 _ACCEPT: Final = """
@@ -299,6 +302,11 @@ def envelope(db: Snapshot, hub: HubId, command: CommandId) -> bytes | None:
     """The newest envelope around a command; None when there is none of that id."""
     row = db.row(_ENVELOPE, {"hub": hub, "command": command})
     return None if row is None else bytes(row["envelope"])
+
+
+def envelopes(db: Snapshot, hub: HubId, command: CommandId) -> list[bytes]:
+    """The envelopes in which a command came, oldest first; none when there is no such command."""
+    return [bytes(row["envelope"]) for row in db.rows(_ENVELOPES, {"hub": hub, "command": command})]
 
 
 def waiting(db: Snapshot, hub: HubId) -> int:
