@@ -16,7 +16,7 @@ from edgeagent.adapters.admin.access import Access
 from edgeagent.adapters.cloud.settings import CloudSettings, Token, is_loopback
 from edgeagent.adapters.mqtt.broker_config import DEFAULT_PATH, read_limits
 from edgeagent.adapters.mqtt.settings import MqttSettings, TlsSettings
-from edgeagent.config import Config, check_private, check_unchanged, read_secret, secret_path
+from edgeagent.config import Config
 from edgeagent.contracts.policy import POLICY_BYTES
 from edgeagent.contracts.profile import PROFILE_BYTES, DeviceProfile
 from edgeagent.core.profile.load import load as load_profile
@@ -28,6 +28,7 @@ from edgeagent.flows.refreshing import RefreshSettings
 from edgeagent.flows.trust import TrustSettings
 from edgeagent.flows.uplink import UplinkSettings
 from edgeagent.profiles.shipped import shipped_profiles
+from edgeagent.secret_files import check_private, check_unchanged, read_secret, secret_path
 
 if TYPE_CHECKING:
     from edgeagent.adapters.metadata.source import TufSource

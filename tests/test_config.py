@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from edgeagent.config import Config, all_keys, load, read_secret, secret_path
+from edgeagent.config import Config, all_keys, load
 from edgeagent.errors import ConfigurationError
+from edgeagent.secret_files import read_secret, secret_path
 
 pytestmark = pytest.mark.requirement("H4")
 

@@ -25,6 +25,7 @@ FLOORS: Final[Mapping[str, int]] = {
     "edgeagent.adapters": 7,
     "edgeagent.config": 8,
     "edgeagent.settings": 8,
+    "edgeagent.secret_files": 8,
     "edgeagent.profiles": 8,
     "edgeagent.logs": 8,
     "edgeagent.agent": 9,
@@ -34,7 +35,11 @@ FLOORS: Final[Mapping[str, int]] = {
     "edgeagent.__main__": 11,
 }
 # One room in several files: the configuration, and what it makes of itself for the other rooms.
-SAME_ROOM: Final = {"edgeagent.settings": "edgeagent.config", "edgeagent.profiles": "edgeagent.config"}
+SAME_ROOM: Final = {
+    "edgeagent.settings": "edgeagent.config",
+    "edgeagent.secret_files": "edgeagent.config",
+    "edgeagent.profiles": "edgeagent.config",
+}
 
 # Modules that see less than their floor does, so that the worker without network can run them.
 LOWERED: Final = {"edgeagent.flows.dispatch": 5, "edgeagent.flows.firmware": 5}
