@@ -5,7 +5,9 @@ file, only the names of files that hold them: a relative name is looked up where
 credentials (``$CREDENTIALS_DIRECTORY``), or else beside the configuration.
 """
 
+import os
 import re
+import stat
 import tomllib
 from datetime import timedelta
 from pathlib import Path
