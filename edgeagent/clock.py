@@ -11,8 +11,9 @@ Two times, never mixed:
     is believed only as far as the kernel itself says that it is synchronised.
 
 A proof is taken when it narrows the interval, or when the interval it meets contradicts it and it
-comes from a better source; the floor only rises. Who raises it, and by how much at most, is decided
-by whoever holds the proof (``flows/trust``), never here.
+comes from a better source; what a person said gives way to every better source. The floor only rises,
+but for a person who resets it. Who raises it, and by how much at most, is decided in
+``flows/timefloor``, never here.
 """
 
 import ctypes
@@ -47,6 +48,25 @@ class ClockSource(StrEnum):
     """adjtimex(2) says that the kernel's clock is synchronised, with its own error."""
     STATEMENT = "statement"
     """A statement signed by a key of role ``time`` answered our nonce; its error is the round trip."""
+
+
+class FloorSource(StrEnum):
+    """What the floor of time rests on: who said last that so much is certainly past."""
+
+    BUILT = "built"
+    """The software was made then."""
+    FLOOR_FILE = "floor_file"
+    """The floor file remembered it; the database did not."""
+    RESET = "reset"
+    """A person set the floor back; recorded."""
+    OPERATOR = "operator"
+    """A person at the hub confirmed the time."""
+    POLICY = "policy"
+    """The policy in force was issued then."""
+    KERNEL = "kernel"
+    """The kernel said twice, an hour apart, that its clock is synchronised."""
+    STATEMENT = "statement"
+    """A statement signed by a key of role ``time``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +216,11 @@ class ProvenClock:
         """A moment that is certainly past."""
         return self._floor
 
+    @property
+    def proof(self) -> Proof | None:
+        """What the interval rests on; None for nothing."""
+        return self._proof
+
     def boot(self) -> timedelta:
         """Time since boot, suspend included."""
         return self._readings.boot()
@@ -215,45 +240,48 @@ class ProvenClock:
             source=proof.source,
         )
 
-    def prove(self, proof: Proof) -> bool:
-        """Take a proof if it is worth more than what we have.
+    def would_take(self, proof: Proof) -> bool:
+        """Whether a proof is worth more than what we have.
 
         A proof that lies wholly below the floor is wrong, whoever gave it. One that contradicts the
         current interval replaces it only when its source ranks at least as high.
+        """
+        if proof.wall + proof.error < self._floor:
+            return False
+        if self._proof is None:
+            return True
+        now = self._readings.boot()
+        held, held_error = _carried(self._proof, now)
+        new, new_error = _carried(proof, now)
+        if abs(new - held) > held_error + new_error:
+            return _rank(proof.source) >= _rank(self._proof.source)
+        is_better = self._proof.source is ClockSource.OPERATOR and proof.source is not ClockSource.OPERATOR
+        return is_better or new_error < held_error
+
+    def prove(self, proof: Proof) -> bool:
+        """Take a proof if ``would_take`` says so.
 
         Returns:
             Whether the clock now rests on this proof.
         """
-        if proof.wall + proof.error < self._floor:
+        if not self.would_take(proof):
             return False
-        if self._proof is not None:
-            now = self._readings.boot()
-            held, held_error = _carried(self._proof, now)
-            new, new_error = _carried(proof, now)
-            contradicts = abs(new - held) > held_error + new_error
-            if contradicts and _rank(proof.source) < _rank(self._proof.source):
-                return False
-            if not contradicts and new_error >= held_error:
-                return False
         self._proof = proof
         return True
 
-    def ask_kernel(self) -> bool:
-        """Take the kernel's word as a proof, if it has one to give."""
-        error = self._readings.synchronised()
+    def kernel(self) -> tuple[datetime, timedelta | None]:
+        """The kernel's wall clock, whatever it is worth, and its word on its error; None for no word."""
+        return self._readings.wall(), self._readings.synchronised()
+
+    def kernels_word(self) -> Proof | None:
+        """What the kernel says the time is; None while its clock is not synchronised."""
+        wall, error = self.kernel()
         if error is None:
-            return False
-        return self.prove(
-            Proof(
-                source=ClockSource.KERNEL,
-                wall=self._readings.wall(),
-                error=error,
-                at=self._readings.boot(),
-            )
-        )
+            return None
+        return Proof(source=ClockSource.KERNEL, wall=wall, error=error, at=self._readings.boot())
 
     def raise_floor(self, moment: datetime) -> bool:
-        """Note that ``moment`` is certainly past. The floor never falls.
+        """Note that ``moment`` is certainly past. The floor never falls so.
 
         A proof whose whole interval lies before ``moment`` was wrong, and is dropped.
         """
@@ -265,6 +293,14 @@ class ProvenClock:
             if best + error < moment:
                 self._proof = None
         return True
+
+    def reset_floor(self, moment: datetime) -> None:
+        """Set the floor to ``moment``, as a person wants it, and drop the proof that may rest on the old one.
+
+        It is never set below ``BUILT_AT``.
+        """
+        self._floor = max(moment, BUILT_AT)
+        self._proof = None
 
 
 def _carried(proof: Proof, now: timedelta) -> tuple[datetime, timedelta]:

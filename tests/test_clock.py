@@ -160,9 +160,10 @@ def test_a_weaker_source_cannot_contradict_a_stronger_one(leap: timedelta) -> No
     clock.prove(proof_of(NOON, readings, source=ClockSource.STATEMENT))
 
     readings.synchronises(NOON + leap, timedelta(milliseconds=1))
-    taken = clock.ask_kernel()
+    word = clock.kernels_word()
 
-    assert not taken
+    assert word is not None
+    assert not clock.prove(word)
     assert clock.wall().best == NOON
 
 
@@ -235,7 +236,7 @@ def test_a_floor_beyond_the_interval_shows_that_the_proof_was_wrong() -> None:
 def test_a_kernel_that_is_not_synchronised_proves_nothing() -> None:
     clock = ProvenClock(ManualReadings(NOON, error=None))
 
-    assert not clock.ask_kernel()
+    assert clock.kernels_word() is None
     assert clock.wall().latest is None
 
 
@@ -243,7 +244,9 @@ def test_a_kernel_that_is_not_synchronised_proves_nothing() -> None:
 def test_a_synchronised_kernel_is_believed_within_its_own_error() -> None:
     clock = ProvenClock(ManualReadings(NOON, error=timedelta(milliseconds=30)))
 
-    assert clock.ask_kernel()
+    word = clock.kernels_word()
+    assert word is not None
+    assert clock.prove(word)
 
     wall = clock.wall()
     assert wall.source is ClockSource.KERNEL

@@ -4,6 +4,7 @@ import logging
 import random
 import stat
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from importlib.resources import files
@@ -12,19 +13,23 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from edgeagent.clock import EPOCH, ProvenClock
+from edgeagent.clock import EPOCH, FloorSource, ProvenClock
 from edgeagent.config import Config
 from edgeagent.contracts.event import EventTime, EventType, Stream, data_text
+from edgeagent.contracts.floormark import FloorMark
 from edgeagent.contracts.scalars import timestamp_text
 from edgeagent.core.audit_chain import AuditKind
-from edgeagent.errors import ConfigurationError
+from edgeagent.core.epochs import Found, why_new
+from edgeagent.errors import BrokenInvariantError, ConfigurationError
 from edgeagent.flows.surroundings import Origin
-from edgeagent.ids import new_epoch
+from edgeagent.ids import Epoch, new_epoch
 from edgeagent.ports.crash import CrashPoint
-from edgeagent.store import audit, meta, outbox
+from edgeagent.store import audit, inbox, meta, outbox, receipts
+from edgeagent.store import policy as policies
 from edgeagent.store.audit import Act, Stamp
-from edgeagent.store.database import Database, Transaction
+from edgeagent.store.database import Database, Snapshot, Transaction
 from edgeagent.store.files import DamagedFileError, set_aside
+from edgeagent.store.meta import Life, StoredFloor
 from edgeagent.store.outbox import NewEvent
 
 log = logging.getLogger(__name__)
@@ -39,39 +44,103 @@ class NoCrashPoints:
         """Go on."""
 
 
-async def begun(
-    store: Database, config: Config, clock: ProvenClock, key: bytes, damaged: Path | None
-) -> Origin:
-    """Count this start and put it on record; say hello with the public half of the hub's key."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """What is known of the hub's earlier lives when its database is open.
+
+    Attributes:
+        mark: the newest one beside the database; None for none.
+        set_aside: where a damaged database lies; None if there was none.
+    """
+
+    mark: FloorMark | None = None
+    set_aside: Path | None = None
+
+    def time_floor(self, db: Snapshot) -> StoredFloor | None:
+        """The floor of time that counts: of more resets, else the later one."""
+        stored, mark = meta.time_floor(db), self.mark
+        if mark is None or mark.time_floor is None:
+            return stored
+        beside = StoredFloor(mark.time_floor, FloorSource.FLOOR_FILE, mark.floor_resets)
+        if stored is None:
+            return beside
+        return max(stored, beside, key=lambda floor: (floor.resets, floor.moment))
+
+
+async def begun(store: Database, config: Config, clock: ProvenClock, key: bytes, before: Before) -> Origin:
+    """Count this start and put it on record; begin a new epoch if that has to be (SPEC T8).
+
+    The hello tells the public half of the hub's key, and why the epoch began.
+    """
     wall = clock.wall()
     new = new_epoch((wall.best - EPOCH) // timedelta(milliseconds=1), random.getrandbits(32))
     stamp = Stamp(timestamp_text(wall.best), wall.source)
     about = {"version": version("edgeagent"), "boot": clock.boot_id}
-    hello = NewEvent(
-        Stream.RECORD,
-        EventType.HUB_HELLO,
-        None,
-        EventTime.of(wall, clock.boot()),
-        data_text({**about, "key": key.hex()}),
-    )
+    time = EventTime.of(wall, clock.boot())
 
     def begin(tx: Transaction) -> Origin:
-        epoch, created = meta.ensure_epoch(tx, new)
-        incarnation = meta.next_incarnation(tx)
-        acts = []
-        if created:
-            aside = {} if damaged is None else {"set_aside": damaged.name}
-            acts.append(_act(AuditKind.DATABASE_CREATED, epoch, aside))
+        floor = before.time_floor(tx)
+        if floor is not None and floor != meta.time_floor(tx):
+            meta.set_time_floor(tx, floor)
+        life, acts = _life(tx, before, new)
+        used = 0 if before.mark is None else before.mark.incarnation
+        incarnation = meta.next_incarnation(tx, after=used)
         acts.append(_act(AuditKind.STARTED, config.hub.id, {**about, "incarnation": incarnation}))
         audit.append(tx, acts, stamp)
+        told = {**about, "key": key.hex(), "reason": life.reason, "previous": life.previous}
+        data = data_text({name: value for name, value in told.items() if value is not None})
+        hello = NewEvent(Stream.RECORD, EventType.HUB_HELLO, None, time, data)
         outbox.append(tx, [hello], incarnation=incarnation)
-        return Origin(config.hub.id, epoch, incarnation)
+        return Origin(config.hub.id, life.epoch, incarnation)
 
     return await store.write(begin)
 
 
+def _life(tx: Transaction, before: Before, new: Epoch) -> tuple[Life, list[Act]]:
+    """The life that goes on, or a new one, with what is to be put on record of it."""
+    present, mark, aside = meta.life(tx), before.mark, before.set_aside
+    head = audit.head(tx)
+    found = Found(
+        epoch=None if present is None else present.epoch,
+        previous=None if present is None else present.previous,
+        incarnation=meta.incarnation(tx),
+        audit_number=head.number,
+        hash_at_mark=None if mark is None else audit.hash_of(tx, mark.audit_number),
+    )
+    reason = why_new(found, mark, is_damaged=aside is not None)
+    if reason is None and present is not None:
+        if mark is None:
+            log.warning("no floor file beside the database", extra={"epoch": present.epoch})
+        return present, []
+    if reason is None:
+        raise BrokenInvariantError("a database without an epoch is to go on")
+    earlier = found.epoch if mark is None else mark.epoch
+    life = Life(epoch=new, reason=reason, previous=earlier, first_run=inbox.last_run(tx))
+    meta.begin_life(tx, life)
+    receipts.begin_anew(tx, outbox.begin_anew(tx))
+    if mark is not None and mark.policy_version is not None:
+        # An older one must not come into force because the newer one was forgotten (SPEC T2).
+        meta.raise_policy_floor(tx, mark.policy_version)
+        policies.forget_below(tx, mark.policy_version)
+    log.warning("new epoch", extra={"epoch": new, "reason": reason, "previous": earlier})
+    detail: dict[str, JsonValue] = {"reason": reason}
+    if earlier is not None:
+        detail["previous"] = earlier
+    acts = [_act(AuditKind.EPOCH_BEGUN, new, detail)]
+    if present is None:
+        acts.insert(
+            0, _act(AuditKind.DATABASE_CREATED, new, {} if aside is None else {"set_aside": aside.name})
+        )
+    return life, acts
+
+
 def _act(kind: AuditKind, subject: str, detail: Mapping[str, JsonValue]) -> Act:
     return Act(kind=kind, subject=subject, actor="agent", detail=dict(detail))
+
+
+def least_policy_version(db: Snapshot) -> int:
+    """The version below which a first policy is refused; 0 where one is stored, which says that itself."""
+    return 0 if policies.is_stored(db) else meta.policy_floor(db)
 
 
 async def open_store(path: Path) -> tuple[Database, Path | None]:

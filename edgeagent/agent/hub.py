@@ -1,8 +1,10 @@
 """The hub's parts, built and introduced to each other."""
 
+import asyncio
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from edgeagent import settings
 from edgeagent.adapters.admin.approval_routes import approval_routes
 from edgeagent.adapters.admin.audit_routes import audit_routes
+from edgeagent.adapters.admin.clock_routes import clock_routes
 from edgeagent.adapters.admin.hub_routes import hub_routes
 from edgeagent.adapters.admin.policy_routes import policy_routes
 from edgeagent.adapters.admin.route import Route
@@ -21,9 +24,10 @@ from edgeagent.adapters.last_health import LastHealth
 from edgeagent.adapters.mqtt.bus import MqttBus
 from edgeagent.adapters.mqtt.settings import Means
 from edgeagent.adapters.web.server import WebServer
-from edgeagent.agent.beginning import begun
+from edgeagent.agent.beginning import Before, begun, least_policy_version
 from edgeagent.agent.policy import policy_flows
 from edgeagent.agent.running import Agent, Flow
+from edgeagent.agent.timing import Timing, timing
 from edgeagent.clock import BUILT_AT, ProvenClock, SystemTime
 from edgeagent.config import Config
 from edgeagent.contracts.policy import Tier
@@ -39,6 +43,8 @@ from edgeagent.flows.devices import Devices
 from edgeagent.flows.dispatch import Dispatch
 from edgeagent.flows.downlink import Downlink, DownlinkSettings
 from edgeagent.flows.entering import Entering
+from edgeagent.flows.epochs import end_other_epochs
+from edgeagent.flows.floorkeeping import FloorKeeping
 from edgeagent.flows.forgetting import Forgetting
 from edgeagent.flows.health import Health
 from edgeagent.flows.held import Held
@@ -52,7 +58,6 @@ from edgeagent.flows.settling import Settling
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.switch import KillSwitch
 from edgeagent.flows.tallies import Tallies
-from edgeagent.flows.timekeeping import Timekeeping, TimeSettings
 from edgeagent.flows.trail_desk import TrailDesk
 from edgeagent.flows.trust import Trust
 from edgeagent.flows.upkeep import Upkeep
@@ -60,9 +65,10 @@ from edgeagent.flows.uplink import Uplink
 from edgeagent.flows.worlds import Worlds
 from edgeagent.metrics import Metrics
 from edgeagent.ports.crash import CrashPoints
-from edgeagent.store import meta
 from edgeagent.store.database import Database
+from edgeagent.store.floorfile import FloorFile
 from edgeagent.store.hubkey import HubKey, hub_key
+from edgeagent.store.inbox_row import Now
 
 
 async def build(
@@ -72,12 +78,14 @@ async def build(
     # What the operator has to put right is told before this start is written down.
     broker, cloud = settings.mqtt_settings(config, path), settings.cloud_settings(config, path)
     profiles = settings.profiles(config, path)
-    floor = await store.read(meta.time_floor)
-    clock = ProvenClock(SystemTime(), floor=BUILT_AT if floor is None else floor)
+    file = FloorFile(config.hub.state_dir, config.hub.id)
+    before = Before(mark=await asyncio.to_thread(file.read), set_aside=damaged)
+    floor = await store.read(before.time_floor)
+    clock = ProvenClock(SystemTime(), floor=BUILT_AT if floor is None else floor.moment)
     metrics = Metrics(CollectorRegistry())
     key = hub_key(config.hub.state_dir / "hub.key")
     around = Surroundings(
-        origin=await begun(store, config, clock, key.public, damaged),
+        origin=await begun(store, config, clock, key.public, before),
         clock=clock,
         chance=random.random,
         metrics=metrics,
@@ -87,10 +95,25 @@ async def build(
     bus = MqttBus(config.hub.id, broker, Means(clock=clock, metrics=metrics))
     queue = None if cloud is None else HttpsQueue(cloud, config.hub.id, clock)
     trust = Trust(store, clock, around, settings.trust_settings(config))
+    trust.least_version = await store.read(least_policy_version)
     policy = await policy_flows(config, path, store, trust, around)
     devices = Devices(store, bus, profiles, around)
     await devices.load()
-    hub = Hub(config=config, path=path, store=store, bus=bus, queue=queue, around=around, policy=policy)
+    now = Now(clock.boot_id, clock.boot() // timedelta(milliseconds=1), around.origin.incarnation)
+    await end_other_epochs(store, Settling(devices, around, key), now)
+    sequence = 0 if before.mark is None else before.mark.sequence
+    keeping = FloorKeeping(store, file, trust, around, sequence)
+    await keeping.keep()
+    hub = Hub(
+        config=config,
+        path=path,
+        store=store,
+        bus=bus,
+        queue=queue,
+        around=around,
+        policy=policy,
+        keeping=keeping,
+    )
     return await hub.join(clock, trust, devices, key)
 
 
@@ -105,6 +128,7 @@ class Hub:
     queue: HttpsQueue | None
     around: Surroundings
     policy: Mapping[str, Flow]
+    keeping: FloorKeeping
 
     async def join(self, clock: ProvenClock, trust: Trust, devices: Devices, key: HubKey) -> Agent:
         """Build the flows and doors."""
@@ -112,12 +136,13 @@ class Hub:
         uplink = self._uplink()
         confirmations = Confirmations(clock)
         ingest = Ingest(store, self.bus, devices, confirmations, around, settings.ingest_settings(config))
+        time = timing(store, clock, self.queue, trust, around, self.keeping)
         watch = BrokerWatch(store, self.bus, devices, around)
         flows = dict(self.policy) | {
             "broker": self.bus.run,
             "ingest": ingest.run,
-            "time": Timekeeping(store, clock, self.queue, trust, around, TimeSettings()).run,
             "broker-watch": watch.run,
+            **time.flows,
         }
         flows["probes"] = self._probes(devices, confirmations)
         flows["tallies"] = (tallies := Tallies(store, around)).run
@@ -125,27 +150,46 @@ class Hub:
         flows["checkpoints"] = checkpoints.run
         worlds = Worlds(devices, trust, around, key.public)
         commands = await self._commands(worlds, key, confirmations, tallies, flows)
-        health = Health(
-            store=store,
-            bus=self.bus,
-            devices=devices,
-            ingest=ingest,
-            uplink=uplink,
-            trust=trust,
-            watch=watch,
-            around=around,
-            state_dir=config.hub.state_dir,
-            started=clock.boot(),
-        )
+        health = self._health(devices, ingest, uplink, watch, time)
         operator = HubOperator(health, clock, commands.local)
         flows["last-health"] = LastHealth(config.last_health, operator).run
         if uplink is not None:
             flows["uplink"] = uplink.run
-        routes = [*commands.routes(), *audit_routes(TrailDesk(store, key.public, checkpoints, around))]
+        routes = [
+            *commands.routes(),
+            *clock_routes(time.desk),
+            *audit_routes(TrailDesk(store, key.public, checkpoints, around)),
+        ]
         doors = await _open_doors(config, operator, routes, around.metrics)
-        if self.queue is not None:
-            doors.append(self.queue)
-        return Agent(store, around, flows, doors, last_words=tallies.last_words, sign_head=checkpoints.sign)
+        doors += [] if self.queue is None else [self.queue]
+        return Agent(
+            store,
+            around,
+            flows,
+            doors,
+            last_words=tallies.last_words,
+            sign_head=checkpoints.sign,
+            last=time.last,
+        )
+
+    def _health(
+        self, devices: Devices, ingest: Ingest, uplink: Uplink | None, watch: BrokerWatch, time: Timing
+    ) -> Health:
+        """Build what looks at everything."""
+        return Health(
+            store=self.store,
+            bus=self.bus,
+            devices=devices,
+            ingest=ingest,
+            uplink=uplink,
+            trust=time.desk.trust,
+            watch=watch,
+            floor=time.floor,
+            epochs=time.epochs,
+            around=self.around,
+            state_dir=self.config.hub.state_dir,
+            started=self.around.clock.boot(),
+        )
 
     def _uplink(self) -> Uplink | None:
         """Build what sends the outbox up, if there is a cloud."""

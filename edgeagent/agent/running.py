@@ -22,7 +22,16 @@ Flow = Callable[[], Coroutine[None, None, None]]
 
 
 class Agent:
-    """Everything that runs: the hub's parts, its flows and its doors."""
+    """Everything that runs: the hub's parts, its flows and its doors.
+
+    Args:
+        store: the database.
+        around: whose hub it is.
+        flows: what runs, by name.
+        doors: what is closed when they have stopped.
+        last_words: is stored with the stop.
+        last: is run when all else is done, and ends.
+    """
 
     def __init__(
         self,
@@ -33,6 +42,7 @@ class Agent:
         *,
         last_words: Callable[[Transaction], None],
         sign_head: Callable[[Transaction], object],
+        last: Flow,
     ) -> None:
         self._store = store
         self._around = around
@@ -41,6 +51,7 @@ class Agent:
         self._manager = ServiceManager.from_environment()
         self._last_words = last_words
         self._sign_head = sign_head
+        self._last = last
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run all flows until ``stop`` is set; a flow that fails ends the agent."""
@@ -60,6 +71,7 @@ class Agent:
             for door in self._doors:
                 await door.close()
         await self._record_stop()
+        await self._last()
         log.info("stopped")
 
     async def _feed_watchdog(self) -> None:

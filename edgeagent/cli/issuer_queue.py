@@ -163,7 +163,8 @@ def _show_ends(status: "CommandStatus") -> None:
     for device in status.devices:
         name = status.id if len(status.devices) == 1 else f"{status.id} {device}"
         end = ends.get(device, {})
-        words = [end.get(word) for word in ("level", "reason", "detail")]
+        words = [end.get(word) for word in ("level", "reason", "detail")] if end else []
+        words += [] if status.reason is None else [str(status.reason)]
         after = end.get("after")
         if end.get("reason") == Reason.STALE and isinstance(after, dict):
             words.append(f"(the device is now at version {after.get('version')})")

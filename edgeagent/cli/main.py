@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from edgeagent.cli import (
     audit,
+    clock,
     commands,
     config,
     devices,
@@ -120,6 +121,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="print answers as JSON")
     nouns = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for noun in (run, health, devices, commands, policy, hub, outbox, audit, config, issuer, fetch_policy):
+    for noun in (
+        *(run, health, devices, commands, policy, hub, clock, outbox, audit, config, issuer),
+        fetch_policy,
+    ):
         noun.add_to(nouns)
     return parser

@@ -14,10 +14,12 @@ from edgeagent.contracts.reports.health import Check, HealthReport, Level
 from edgeagent.errors import StorageError
 from edgeagent.flows.brokerwatch import BrokerWatch
 from edgeagent.flows.devices import Devices
+from edgeagent.flows.epochs import EpochWatch
 from edgeagent.flows.ingest import Ingest
 from edgeagent.flows.policy_health import policy_check
 from edgeagent.flows.standing_checks import standing_checks
 from edgeagent.flows.surroundings import Surroundings
+from edgeagent.flows.timefloor import TimeFloor
 from edgeagent.flows.trust import Trust
 from edgeagent.flows.uplink import Uplink
 from edgeagent.ports.broker import DeviceBus
@@ -54,6 +56,8 @@ class Health:
     uplink: Uplink | None
     trust: Trust
     watch: BrokerWatch
+    floor: TimeFloor
+    epochs: EpochWatch
     around: Surroundings
     state_dir: Path
     started: timedelta
@@ -147,11 +151,13 @@ class Health:
     async def _store_checks(self) -> list[Check]:
         try:
             depths = await self.store.read(outbox.depths)
+            epoch = await self.epochs.check()
         except StorageError as why:
             return [_database(str(why))]
         return [
             _database(self.ingest.store_trouble),
             self._outbox(depths),
+            epoch,
             *await self.store.read(standing_checks),
         ]
 
@@ -195,12 +201,22 @@ class Health:
 
     def _clock(self) -> Check:
         wall = self.around.clock.wall()
+        behind, floor = self.floor.kernel_behind, self.floor.clock.floor
+        if behind is not None:
+            return Check(
+                name="clock",
+                level=Level.WARNING,
+                summary=f"the kernel's synchronised clock says {behind:%Y-%m-%d %H:%M} UTC, "
+                f"but {floor:%Y-%m-%d %H:%M} UTC is past, by {self.floor.source}",
+                advice="correct the clock, or, if it is right, edgeagent clock reset-floor",
+            )
         if wall.source is ClockSource.NONE or wall.error is None:
             return Check(
                 name="clock",
                 level=Level.WARNING,
-                summary="the time is not proven: commands of tiers medium and high are held",
-                advice="start a time service (systemd-timesyncd, chrony), or let the policy name a time key",
+                summary="the time is not proven: commands of tiers medium and high wait",
+                advice="start a time service (systemd-timesyncd, chrony), let the policy name a time key, "
+                "or say what time it is: edgeagent clock confirm",
             )
         return Check(
             name="clock",

@@ -1,41 +1,38 @@
 """What time it is: who is asked, what is believed, what goes on record.
 
-The time is proven by the kernel's word or by a statement that a key of the policy's role ``time`` has
-signed over our nonce (SPEC T5). A proof raises the floor of time: beyond what boot time explains by at
-most a week on one source's word, further when two sources agree (SPEC T6). One wrong clock must not
-expire everything for good, neither at once nor week by week.
+The time is proven by the kernel's word, by a statement that a key of the policy's role ``time`` has
+signed over our nonce, or by a person at the hub (SPEC T5). What a word does for the floor of time is
+told in ``flows/timefloor``.
 """
 
-import asyncio
 import logging
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from secrets import token_hex
 from typing import Final
 
-from edgeagent.clock import ClockSource, Proof, ProvenClock
+from edgeagent.clock import ClockSource, Proof
 from edgeagent.contracts.door import decode
 from edgeagent.contracts.timestatement import TIME_BYTES, TIME_TYPE, TimeStatement
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.envelope import verify
 from edgeagent.core.retry import Backoff, BackoffRule
 from edgeagent.errors import RejectedError, StorageError
+from edgeagent.flows.bells import Bell
 from edgeagent.flows.surroundings import Surroundings
+from edgeagent.flows.timefloor import TimeFloor
 from edgeagent.flows.trust import Trust
 from edgeagent.ports.cloud import TimeSource
 from edgeagent.ports.links import LinkError, Trouble
-from edgeagent.store import audit, meta
+from edgeagent.store import audit
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database
 
 log = logging.getLogger(__name__)
 
-_ONE_SOURCE_RISE: Final = timedelta(days=7)
-_SOURCES: Final = 2
-_STORE_FLOOR_EVERY: Final = timedelta(hours=1)
 _MILLISECOND: Final = timedelta(milliseconds=1)
-# Years of boot time can be added to it before datetime overflows.
-_LAST_TIME: Final = datetime(9000, 1, 1, tzinfo=UTC)
+LAST_TIME: Final = datetime(9000, 1, 1, tzinfo=UTC)
+"""No later time is believed: years of boot time can be added to it before datetime overflows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +54,8 @@ class Timekeeping:
     """Keeps the time proven.
 
     Args:
-        store: where the floor and what goes on record are kept.
-        clock: takes the proofs.
+        store: where what goes on record is kept.
+        floor: hears every word, and takes the proofs' clock along.
         source: who signs the time; None for nobody.
         trust: whose word on it counts; told whenever the time has become surer.
         around: whose hub it is.
@@ -68,25 +65,22 @@ class Timekeeping:
     def __init__(
         self,
         store: Database,
-        clock: ProvenClock,
+        floor: TimeFloor,
         source: TimeSource | None,
         trust: Trust,
         around: Surroundings,
         settings: TimeSettings,
     ) -> None:
         self._store = store
-        self._clock = clock
+        self._floor = floor
+        self._clock = floor.clock
         self._source = source
         self._trust = trust
         self._around = around
         self._settings = settings
         self._backoff = Backoff(settings.backoff)
         self._is_recorded = False
-        self._stored_floor = clock.floor
-        self._floor_stored_at: timedelta | None = None
-        # When this boot began: by each source's word, and by what is beyond doubt.
-        self._began: dict[ClockSource, datetime] = {}
-        self._surely_began = clock.floor - clock.boot()
+        self._bell = Bell()
 
     async def run(self) -> None:
         """Keep the time proven; ends only by cancellation."""
@@ -102,7 +96,26 @@ class Timekeeping:
                 wait = self._settings.refresh
             else:
                 wait = self._backoff.failed(self._clock.boot(), chance=self._around.chance())
-            await asyncio.sleep(wait.total_seconds())
+            await self._bell.wait(wait)
+
+    def heard(self, proof: Proof) -> bool:
+        """Take note of what somebody says the time is.
+
+        Returns:
+            Whether the clock rests on it now.
+        """
+        is_taken = self._clock.prove(proof)
+        self._floor.hears(proof)
+        if is_taken:
+            error = self._clock.wall().error
+            self._around.metrics.clock_error.set(-1 if error is None else error.total_seconds())
+            self._trust.tell()
+        return is_taken
+
+    def ask_again(self) -> None:
+        """Ask every source at once: what was known of the time is not any more."""
+        self._is_recorded = False
+        self._bell.ring()
 
     async def _prove(self) -> bool:
         """Ask every source once.
@@ -110,8 +123,12 @@ class Timekeeping:
         Returns:
             Whether the clock rests on a proof now.
         """
-        if self._clock.ask_kernel():
-            self._proved(ClockSource.KERNEL)
+        await self._floor.load()
+        kernel = self._clock.kernels_word()
+        if kernel is not None:
+            self.heard(kernel)
+        if self._trust.policy is not None:
+            self._floor.hears_of_policy(self._trust.policy.issued_at)
         if self._source is not None and self._trust.time_keys():
             try:
                 await self._ask(self._source)
@@ -134,7 +151,7 @@ class Timekeeping:
             raise LinkError(Trouble.BROKEN_ANSWER, str(why)) from why
         if statement.nonce != nonce or statement.hub != self._around.origin.hub:
             raise LinkError(Trouble.BROKEN_ANSWER, "an answer to another question")
-        if statement.time > _LAST_TIME:
+        if statement.time > LAST_TIME:
             raise LinkError(Trouble.BROKEN_ANSWER, "a time that no calendar of ours carries on")
         # It was signed some time in between; which, only the round trip bounds.
         trip = answered - asked
@@ -144,21 +161,11 @@ class Timekeeping:
             error=trip / 2 + _MILLISECOND,
             at=answered,
         )
-        if self._clock.prove(proof):
-            self._proved(ClockSource.STATEMENT)
-
-    def _proved(self, source: ClockSource) -> None:
-        """Take note of a proof that the clock has just taken."""
-        wall = self._clock.wall()
-        self._around.metrics.clock_error.set(-1 if wall.error is None else wall.error.total_seconds())
-        self._began[source] = wall.earliest - self._clock.boot()
-        if self._is_past(wall.earliest):
-            self._clock.raise_floor(wall.earliest)
-        self._trust.tell()
+        self.heard(proof)
 
     async def _put_on_record(self) -> None:
         """Store that the time is known, once, and the floor, not too often."""
-        wall, boot = self._clock.wall(), self._clock.boot()
+        wall = self._clock.wall()
         if not self._is_recorded:
             detail = {"error": None if wall.error is None else wall.error.total_seconds()}
             await self._record(
@@ -166,18 +173,7 @@ class Timekeeping:
             )
             self._is_recorded = True
             log.info("time is known", extra={"source": wall.source})
-        floor, stored_at = self._clock.floor, self._floor_stored_at
-        if floor > self._stored_floor and (stored_at is None or boot - stored_at >= _STORE_FLOOR_EVERY):
-            await self._store.write(lambda tx: meta.raise_time_floor(tx, floor))
-            self._stored_floor, self._floor_stored_at = floor, boot
-
-    def _is_past(self, moment: datetime) -> bool:
-        """Whether a moment is certainly past, by the words that we have on it."""
-        began = moment - self._clock.boot()
-        agreeing = sum(word + _ONE_SOURCE_RISE >= began for word in self._began.values())
-        if agreeing >= _SOURCES:
-            self._surely_began = max(self._surely_began, began)
-        return began <= self._surely_began + _ONE_SOURCE_RISE
+        await self._floor.keep()
 
     async def _record(self, act: Act) -> None:
         stamp = self._around.stamp()

@@ -66,6 +66,8 @@ class Trust:
             problem.
         source_problem: why the policy cannot be renewed now; empty for no problem.
         life: from when to when the policy in force may be used; None without one.
+        least_version: what was in force before the database was lost; while nothing is in force, an older
+            one is refused.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Trust:
         self.life: tuple[datetime, datetime] | None = None
         self.policy_signers: tuple[KeyId, ...] = ()
         is_wanted = settings.signer is not None or settings.is_published
+        self.least_version = 0
         self.policy_problem = "" if is_wanted else "no policy is configured"
         self.source_problem = ""
 
@@ -213,6 +216,11 @@ class Trust:
         hub = self._around.origin.hub
         if policy.hubs != "*" and hub not in policy.hubs:
             raise WrongPolicyError("a policy for other hubs", Reason.WRONG_HUB)
+        if self.policy is None and policy.version < self.least_version:
+            raise WrongPolicyError(
+                f"version {policy.version} is older than {self.least_version}, which was in force before the "
+                "database was lost"
+            )
         if self.policy is None or is_anew:
             return
         if policy.version < self.policy.version:

@@ -312,7 +312,7 @@ def _receipt_of(event: CloudEvent) -> Receipt:
 def _words_of(status: CommandStatus) -> str:
     refused = [event for event in status.results if event.type is not EventType.RECEIPT]
     if not refused:
-        return status.state
+        return f"{status.state} {status.reason or ''}".rstrip()
     return ", ".join(f"{event.data.get('reason') or event.type}" for event in refused)
 
 

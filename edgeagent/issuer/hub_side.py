@@ -31,7 +31,7 @@ from edgeagent.adapters.cloud.wire import (
     ranges_of,
 )
 from edgeagent.contracts.door import encode
-from edgeagent.contracts.event import BATCH_CONTENT_TYPE
+from edgeagent.contracts.event import BATCH_CONTENT_TYPE, EventType
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.timestatement import TIME_TYPE, TimeStatement
 from edgeagent.core.envelope import sign
@@ -188,7 +188,10 @@ class HubSide:
         fork = (
             None if query.head is None else heads.note(tx, upload.hub, query.epoch, head_of(query.head), now)
         )
-        return refused, any(commands.ends_a_command(event) for event in fresh), fork
+        current, ended = hubs.current_epoch(tx, upload.hub), 0
+        if current is not None and any(event.event.type is EventType.HUB_HELLO for event in fresh):
+            ended = commands.end_other_epochs(tx, upload.hub, current.epoch)
+        return refused, ended > 0 or any(commands.ends_a_command(event) for event in fresh), fork
 
     async def _lease_waiting(self, hub: HubId, wanted: LeaseRequest, deadline: timedelta) -> list[Loan]:
         """Lend what is due, or wait for it until the deadline."""

@@ -14,6 +14,7 @@ from edgeagent.contracts.command import MOST_DEVICES, Etag, Version
 from edgeagent.contracts.door import Contract
 from edgeagent.contracts.envelope import MOST_SIGNATURES
 from edgeagent.contracts.event import CloudEvent, Stream
+from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.scalars import (
     Base64,
     CommandIdField,
@@ -43,11 +44,13 @@ class CommandState(StrEnum):
     """Its hub has told how it ended, on each of its devices."""
     EXPIRED = "expired"
     """Its time was over before its hub ever saw it. Final too."""
+    REFUSED = "refused"
+    """Its hub began a new epoch before it ever saw it: what is still wanted is signed anew. Final too."""
 
     @property
     def is_over(self) -> bool:
         """Whether nothing will change any more."""
-        return self in {CommandState.FINAL, CommandState.EXPIRED}
+        return self in {CommandState.FINAL, CommandState.EXPIRED, CommandState.REFUSED}
 
 
 class CommandStatus(Contract):
@@ -61,6 +64,7 @@ class CommandStatus(Contract):
         state: where it stands.
         accepted_at: when the queue took it.
         lent: how often it was lent to the hub.
+        reason: why the queue refused it after it was taken; None for every other state.
         results: the events with which the hub ended it so far, a receipt or a refusal for each device, as
             the hub sent them and in the order of the devices; of an order, that it was obeyed or refused.
     """
@@ -72,6 +76,7 @@ class CommandStatus(Contract):
     state: CommandState
     accepted_at: Timestamp
     lent: Annotated[int, Field(ge=0)]
+    reason: Reason | None = Field(default=None, strict=False)
     results: Annotated[list[CloudEvent], Field(max_length=MOST_DEVICES)]
 
 

@@ -22,6 +22,7 @@ from edgeagent.core.audit_chain import (
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
 
 _LAST: Final = "SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1"
+_HASH_OF: Final = "SELECT hash FROM audit WHERE number = :number"
 _APPEND: Final = """
 INSERT INTO audit (number, at, clock, kind, subject, actor, detail, hash)
 VALUES (:number, :at, :clock, :kind, :subject, :actor, :detail, :hash)
@@ -123,6 +124,12 @@ def head(db: Snapshot) -> Head:
     """The last row of the trail."""
     row = db.row(_LAST)
     return EMPTY if row is None else Head(int(row["number"]), bytes(row["hash"]))
+
+
+def hash_of(db: Snapshot, number: int) -> bytes | None:
+    """The stored hash of a row; None when there is no such row."""
+    row = db.row(_HASH_OF, {"number": number})
+    return None if row is None else bytes(row["hash"])
 
 
 def rows(db: Snapshot, *, after: int, most: int) -> list[tuple[AuditRow, bytes]]:

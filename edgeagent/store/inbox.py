@@ -127,6 +127,17 @@ SELECT run, expires_at, local_boot FROM inbox
  ORDER BY run LIMIT :most
 """
 _FORGET: Final = "DELETE FROM inbox WHERE run = ?"
+_LAST_RUN: Final = "SELECT coalesce(max(run), 0) FROM inbox"
+# What is typed at the hub tells nothing of whether its issuers know of the new epoch.
+_ACCEPTED_AFTER: Final = """
+SELECT 1 FROM inbox
+ WHERE run > :run AND local_boot IS NULL AND state NOT IN ('held', 'refused') LIMIT 1
+"""
+_FOR_THE_TIME: Final = """
+SELECT count(*) FROM inbox
+ WHERE state IN ('held', 'queued', 'waiting', 'running') AND state IN ('held', 'waiting')
+   AND reason IN ('clock_unsure', 'not_yet_valid')
+"""
 _RECENT: Final = f"SELECT {COLUMNS} FROM inbox ORDER BY run DESC LIMIT :most"  # noqa: S608 - constant text
 
 
@@ -328,6 +339,23 @@ def running(db: Snapshot, lane: Tier) -> int:
 def abandoned(db: Snapshot, now: Now) -> list[Row]:
     """Running commands whose holder is gone: their lock is of another boot or start, or has lapsed."""
     return _all(db.rows(_ABANDONED, now.parameters))
+
+
+def last_run(db: Snapshot) -> int:
+    """The number of the last run; 0 while there is none."""
+    row = db.row(_LAST_RUN)
+    return 0 if row is None else int(row[0])
+
+
+def has_accepted(db: Snapshot, *, after: int) -> bool:
+    """Whether a command from elsewhere was accepted after a run."""
+    return db.row(_ACCEPTED_AFTER, {"run": after}) is not None
+
+
+def waiting_for_time(db: Snapshot) -> int:
+    """How many open commands wait because of what is known of the time."""
+    row = db.row(_FOR_THE_TIME)
+    return 0 if row is None else int(row[0])
 
 
 def recent(db: Snapshot, most: int) -> list[Row]:

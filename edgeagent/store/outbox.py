@@ -35,6 +35,11 @@ INSERT INTO outbox_refused (stream, number, type, device, data, reason)
 SELECT stream, number, type, device, data, :reason FROM outbox
  WHERE stream = :stream AND number = :number
 """
+_NUMBERS: Final = "SELECT number FROM outbox WHERE stream = :stream ORDER BY number"
+_REFUSED_NUMBERS: Final = "SELECT number FROM outbox_refused WHERE stream = :stream ORDER BY number"
+_RENUMBER: Final = "UPDATE outbox SET number = ? WHERE stream = ? AND number = ?"
+_RENUMBER_REFUSED: Final = "UPDATE outbox_refused SET number = ? WHERE stream = ? AND number = ?"
+_BEGIN_AT: Final = "UPDATE streams SET next = :next WHERE stream = :stream"
 _DEPTHS: Final = """
 SELECT s.stream AS stream, s.next AS next, count(o.number) AS depth, min(o.at) AS oldest,
        coalesce(sum(length(o.data)), 0) AS bytes,
@@ -89,7 +94,7 @@ def append(tx: Transaction, events: Sequence[NewEvent], *, incarnation: int) -> 
         The number of each, in the order given.
     """
     counts = Counter(event.stream for event in events)
-    following = {stream: count(_draw(tx, stream, many)) for stream, many in counts.items()}
+    following = {stream: count(draw(tx, stream, many)) for stream, many in counts.items()}
     numbers = [next(following[event.stream]) for event in events]
     rows = [
         # As plain text: a member of an enum goes the long way through the module's adapters.
@@ -169,6 +174,28 @@ def set_aside(tx: Transaction, stream: Stream, refused: Mapping[int, str]) -> in
     return acknowledge(tx, stream, list(refused))
 
 
+def begin_anew(tx: Transaction) -> dict[int, int]:
+    """Let every stream begin at 1 again, for a new epoch: what waits keeps its order.
+
+    What the cloud refused goes below all numbers, out of the way of what it may refuse yet.
+
+    Returns:
+        The new number of each record that waits, by its old one.
+    """
+    records: dict[int, int] = {}
+    for stream in Stream:
+        # Rising, and none is given a number above its own: no two ever meet.
+        moves = {old: new for new, (old,) in enumerate(tx.rows(_NUMBERS, {"stream": stream}), start=1)}
+        tx.execute_many(_RENUMBER, [(new, str(stream), old) for old, new in moves.items()])
+        refused = [int(row["number"]) for row in tx.rows(_REFUSED_NUMBERS, {"stream": stream})]
+        below = max(refused, default=0) + 1
+        tx.execute_many(_RENUMBER_REFUSED, [(old - below, str(stream), old) for old in refused])
+        tx.execute(_BEGIN_AT, {"stream": stream, "next": len(moves) + 1})
+        if stream is Stream.RECORD:
+            records = moves
+    return records
+
+
 def depths(db: Snapshot) -> dict[Stream, Depth]:
     """How much of each stream waits."""
     return {
@@ -183,7 +210,12 @@ def depths(db: Snapshot) -> dict[Stream, Depth]:
     }
 
 
-def _draw(tx: Transaction, stream: Stream, count: int) -> int:
+def draw(tx: Transaction, stream: Stream, count: int) -> int:
+    """Take the next numbers of a stream.
+
+    Returns:
+        The first of them.
+    """
     row = tx.row(_DRAW, {"stream": stream, "count": count})
     if row is None:
         raise BrokenInvariantError(f"the stream {stream} has no counter")

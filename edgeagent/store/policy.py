@@ -48,6 +48,8 @@ ON CONFLICT (one) DO UPDATE
 _SAVE_ROOT: Final = """
 UPDATE policy SET root = :root, root_version = :version WHERE pin = :pin AND root_version < :version
 """
+_FORGET_BELOW: Final = "DELETE FROM policy WHERE version < :version"
+_IS_STORED: Final = "SELECT 1 FROM policy"
 _LOAD: Final = "SELECT envelope FROM policy"
 _LOAD_PUBLISHED: Final = """
 SELECT taken_at, target, pin, root, timestamp, snapshot, targets, until FROM policy WHERE target IS NOT NULL
@@ -164,3 +166,17 @@ def load_published(db: Snapshot) -> Taken | None:
 
 def _since_1970(moment: datetime) -> int:
     return (moment - EPOCH) // _MICROSECOND
+
+
+def forget_below(tx: Transaction, version: int) -> bool:
+    """Forget the stored policy if it is older than a version that is known to have been in force.
+
+    Returns:
+        Whether it was.
+    """
+    return tx.execute(_FORGET_BELOW, {"version": version}) == 1
+
+
+def is_stored(db: Snapshot) -> bool:
+    """Whether there is one."""
+    return db.row(_IS_STORED) is not None

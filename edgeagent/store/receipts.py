@@ -1,15 +1,17 @@
 """The final results, each under the event that told it.
 
 Owns ``receipts``. When a command comes again its receipt is put back into the outbox under the same
-number, so that the far side gets the same event and not a second one (SPEC T4).
+number, so that the far side gets the same event and not a second one (SPEC T4). A number counts in one
+epoch only: a receipt of an earlier one has the number 0 until it is told again in the present one.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from edgeagent.contracts.event import EventTime, EventType, Stream
 from edgeagent.ids import CommandId, DeviceId
 from edgeagent.store.database import Snapshot, Transaction
-from edgeagent.store.outbox import NewEvent
+from edgeagent.store.outbox import NewEvent, draw
 
 _SAVE: Final = """
 INSERT INTO receipts (run, number, device, at, error, boot, incarnation, data)
@@ -19,6 +21,13 @@ _LOAD: Final = """
 SELECT r.data FROM receipts r JOIN inbox i ON i.run = r.run
  WHERE i.command = :command AND i.device = :device ORDER BY i.ordinal DESC LIMIT 1
 """
+_LAST: Final = """
+SELECT r.run, r.number FROM receipts r JOIN inbox i ON i.run = r.run
+ WHERE i.command = :command AND i.device = :device ORDER BY i.ordinal DESC LIMIT 1
+"""
+_NUMBERED: Final = "SELECT run, number FROM receipts WHERE number > 0"
+_FORGET_NUMBERS: Final = "UPDATE receipts SET number = 0"
+_NUMBER: Final = "UPDATE receipts SET number = :number WHERE run = :run"
 # One that still waits in the outbox is left alone.
 _TELL_AGAIN: Final = """
 INSERT INTO outbox (stream, number, type, device, at, error, boot, incarnation, data)
@@ -60,5 +69,22 @@ def tell_again(tx: Transaction, command: CommandId, device: DeviceId) -> bool:
     Returns:
         Whether it has one, and it was not there.
     """
+    last = tx.row(_LAST, {"command": command, "device": device})
+    if last is not None and last["number"] == 0:
+        tx.execute(_NUMBER, {"run": last["run"], "number": draw(tx, Stream.RECORD, 1)})
     fields = {"command": command, "device": device, "stream": Stream.RECORD, "type": EventType.RECEIPT}
     return tx.execute(_TELL_AGAIN, fields) == 1
+
+
+def begin_anew(tx: Transaction, records: Mapping[int, int]) -> None:
+    """Let go of the numbers of an earlier epoch.
+
+    Args:
+        tx: the transaction.
+        records: the new number of each record that waits in the outbox, by its old one.
+    """
+    numbered = [(int(row["run"]), int(row["number"])) for row in tx.rows(_NUMBERED)]
+    tx.execute(_FORGET_NUMBERS)
+    tx.execute_many(
+        _NUMBER, [{"run": run, "number": records[old]} for run, old in numbered if old in records]
+    )

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
+from edgeagent.adapters.admin.clock_routes import clock_routes
 from edgeagent.adapters.admin.hub_routes import hub_routes
 from edgeagent.adapters.admin.socket import AdminSocket
 from edgeagent.cli.main import main
@@ -105,7 +106,9 @@ async def lonely_terminal(tmp_path: Path) -> AsyncIterator[Terminal]:
 async def terminal(tmp_path: Path, *devices: str) -> AsyncIterator[Attended]:
     """A hub that is well, with these devices."""
     async with lonely_terminal(tmp_path) as lonely, operated_hub(tmp_path, *devices) as desk:
-        admin = AdminSocket(lonely.run_dir / "admin.sock", hub_routes(desk.operator))
+        admin = AdminSocket(
+            lonely.run_dir / "admin.sock", [*hub_routes(desk.operator), *clock_routes(desk.time.desk)]
+        )
         await admin.open()
         try:
             yield Attended(lonely.config, lonely.run_dir, desk)

@@ -20,11 +20,14 @@ from edgeagent.adapters.admin.policy_routes import policy_routes
 from edgeagent.adapters.admin.route import Route
 from edgeagent.adapters.admin.socket import AdminSocket
 from edgeagent.adapters.admin.switch_routes import switch_routes
+from edgeagent.agent.timing import timing
 from edgeagent.contracts.policy import Tier
 from edgeagent.flows.brokerwatch import BrokerWatch
+from edgeagent.flows.floorkeeping import FloorKeeping
 from edgeagent.flows.health import Health
 from edgeagent.flows.operator import HubOperator
 from edgeagent.flows.policy_facts import PolicyFacts
+from edgeagent.store.floorfile import FloorFile
 from tests.cli.building import Terminal, lonely_terminal
 from tests.flows.commanding import Hub
 
@@ -81,6 +84,8 @@ def _routes(hub: Hub, folder: Path) -> list[Route]:
 def _operator(hub: Hub, folder: Path) -> HubOperator:
     """What answers at this hub."""
     now = hub.now
+    keeping = FloorKeeping(now.store, FloorFile(folder, now.around.origin.hub), now.trust, now.around, 0)
+    time = timing(now.store, hub.clock, None, now.trust, now.around, keeping)
     health = Health(
         store=now.store,
         bus=hub.bus,
@@ -89,6 +94,8 @@ def _operator(hub: Hub, folder: Path) -> HubOperator:
         uplink=None,
         trust=now.trust,
         watch=BrokerWatch(now.store, hub.bus, now.devices, now.around),
+        floor=time.floor,
+        epochs=time.epochs,
         around=now.around,
         state_dir=folder,
         started=hub.clock.boot(),

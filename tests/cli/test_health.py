@@ -21,10 +21,11 @@ class TestHealth:
     async def test_a_hub_that_is_well(self, tmp_path: Path) -> None:
         async with terminal(tmp_path, "dev-1") as typing:
             said = await typing.types("health")
+            count = len((await typing.desk.health.report()).checks)
 
             assert said.status == 0
-            assert said.out.splitlines()[0] == "EDGEAGENT OK - 16 checks"
-            assert len([line for line in said.out.splitlines() if line.startswith("OK ")]) == 16
+            assert said.out.splitlines()[0] == f"EDGEAGENT OK - {count} checks"
+            assert len([line for line in said.out.splitlines() if line.startswith("OK ")]) == count
             assert said.err == ""
 
     async def test_a_warning(self, tmp_path: Path) -> None:

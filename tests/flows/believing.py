@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from edgeagent.clock import ProvenClock
+from edgeagent.clock import BUILT_AT, ProvenClock
 from edgeagent.contracts.door import encode
 from edgeagent.contracts.timestatement import TIME_TYPE, TimeStatement
 from edgeagent.core.envelope import sign
+from edgeagent.flows.timefloor import TimeFloor
 from edgeagent.flows.timekeeping import Timekeeping, TimeSettings
 from edgeagent.flows.trust import Trust, TrustSettings
 from edgeagent.ids import HubId
@@ -70,6 +71,7 @@ class Believer:
     Attributes:
         readings: the kernel's clocks.
         clock: what it makes of them.
+        floor: of time.
         trust: what it believes.
     """
 
@@ -81,14 +83,17 @@ class Believer:
         *,
         chance: float = 0.5,
         refresh: timedelta = HOUR,
+        issued_at: datetime = BUILT_AT,
     ) -> None:
         self._store = store
         self._settings = TimeSettings(refresh=refresh)
         self._loop_time = LoopTime()
         self._chance = chance
+        self._issued_at = issued_at
         self._source: TimeSource | None = None
         self.readings = readings
         self.clock = ProvenClock(readings, floor=floor)
+        self.floor = TimeFloor(store, self.clock)
         self._around = surroundings(self.clock, chance=lambda: self._chance)
         self.trust = Trust(store, self.clock, self._around, TrustSettings(signer=VENUE.public))
 
@@ -99,7 +104,7 @@ class Believer:
     @asynccontextmanager
     async def believes(self) -> AsyncIterator[None]:
         """Let it find out the time, and keep it proven."""
-        await self.trust.load(signed_policy(VENUE, 1, time_key=TIME))
+        await self.trust.load(signed_policy(VENUE, 1, time_key=TIME, issued_at=self._issued_at))
         task = asyncio.create_task(self._timekeeping().run())
         try:
             yield
@@ -120,7 +125,7 @@ class Believer:
         await breathe(self._store)
 
     def _timekeeping(self) -> Timekeeping:
-        return Timekeeping(self._store, self.clock, self._source, self.trust, self._around, self._settings)
+        return Timekeeping(self._store, self.floor, self._source, self.trust, self._around, self._settings)
 
 
 async def asked(statements: Statements, times: int) -> None:

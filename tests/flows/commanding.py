@@ -84,6 +84,7 @@ class Hub(Recorded):
         points: the named points that it passes.
         chance: what is drawn wherever chance decides.
         incarnation: how often it has started.
+        epoch: in which it starts.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -94,6 +95,7 @@ class Hub(Recorded):
         self.points = Points()
         self.chance = 0.0
         self.incarnation = 0
+        self.epoch = EPOCH
         self._numbers = 0
         self._parts: Running | None = None
         self._clock: ProvenClock | None = None
@@ -129,7 +131,7 @@ class Hub(Recorded):
         store = await Database.open(self.path, HUB_MIGRATIONS)
         clock = ProvenClock(self.readings)
         around = Surroundings(
-            origin=Origin(HUB, EPOCH, self.incarnation),
+            origin=Origin(HUB, self.epoch, self.incarnation),
             clock=clock,
             chance=lambda: self.chance,
             metrics=Metrics(CollectorRegistry()),

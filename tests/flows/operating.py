@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from edgeagent.agent.timing import Timing, timing
 from edgeagent.clock import ClockSource, Proof, ProvenClock
 from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reports.health import Check
@@ -23,6 +24,7 @@ from edgeagent.flows.admission import Admission
 from edgeagent.flows.bells import Bell
 from edgeagent.flows.brokerwatch import BrokerWatch
 from edgeagent.flows.entering import Entering
+from edgeagent.flows.floorkeeping import FloorKeeping
 from edgeagent.flows.health import Health
 from edgeagent.flows.held import Held
 from edgeagent.flows.local import LocalCommands
@@ -32,6 +34,7 @@ from edgeagent.flows.tallies import Tallies
 from edgeagent.flows.trust import Trust, TrustSettings
 from edgeagent.flows.uplink import Uplink, UplinkSettings
 from edgeagent.flows.worlds import Worlds
+from edgeagent.store.floorfile import FloorFile
 from tests.flows.building import HUB, Hub, new_hub
 from tests.flows.policies import signed_policy
 from tests.support.clocks import NOON, ManualReadings
@@ -83,6 +86,7 @@ class OperatorDesk:
         watch: looks at the broker, when it is asked to.
         health: looks at everything.
         operator: what is asked.
+        time: what knows the time; it asks nobody by itself.
     """
 
     hub: Hub
@@ -93,6 +97,7 @@ class OperatorDesk:
     watch: BrokerWatch
     health: Health
     operator: HubOperator
+    time: Timing
 
     async def check(self, name: str) -> Check:
         """One of the checks of a health report."""
@@ -136,6 +141,8 @@ async def operated_hub(folder: Path, *devices: str, with_cloud: bool = True) -> 
         settings = UplinkSettings(linger=timedelta(0), backoff=BackoffRule(first=hour, longest=hour))
         uplink = Uplink(store, cloud, around, settings)
         watch = BrokerWatch(store, hub.bus, hub.devices, around)
+        keeping = FloorKeeping(store, FloorFile(folder, HUB), trust, around, 0)
+        time = timing(store, clock, None, trust, around, keeping)
         health = Health(
             store=store,
             bus=hub.bus,
@@ -144,6 +151,8 @@ async def operated_hub(folder: Path, *devices: str, with_cloud: bool = True) -> 
             uplink=uplink if with_cloud else None,
             trust=trust,
             watch=watch,
+            floor=time.floor,
+            epochs=time.epochs,
             around=around,
             state_dir=folder,
             started=clock.boot(),
@@ -154,4 +163,4 @@ async def operated_hub(folder: Path, *devices: str, with_cloud: bool = True) -> 
         entering = Entering(Settling(hub.devices, around, key), lanes)
         admission = Admission(store, worlds, entering, Held(store, worlds, entering), Tallies(store, around))
         operator = HubOperator(health, clock, LocalCommands(store, admission, key, around))
-        yield OperatorDesk(hub, clock, trust, cloud, uplink, watch, health, operator)
+        yield OperatorDesk(hub, clock, trust, cloud, uplink, watch, health, operator, time)

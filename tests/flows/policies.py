@@ -1,6 +1,6 @@
 """Policies for tests, signed."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal
 
 from edgeagent.contracts.actions import ActionName
@@ -19,8 +19,9 @@ def signed_policy(
     hubs: frozenset[HubId] | Literal["*"] = "*",
     time_key: MemoryKey | None = None,
     lasts: timedelta = timedelta(days=365),
+    issued_at: datetime = NOON,
 ) -> bytes:
-    """The envelope of a policy that lets somebody switch things on and off, issued at noon.
+    """The envelope of a policy that lets somebody switch things on and off.
 
     Args:
         signer: whose policy it is.
@@ -28,6 +29,7 @@ def signed_policy(
         hubs: for whom.
         time_key: whose word on the time counts.
         lasts: how long it is good.
+        issued_at: when it was issued.
     """
     desk = MemoryKey()
     keys, roles = {"desk": desk.public.hex()}, {"operators": _role(RoleKind.COMMAND, "desk")}
@@ -37,8 +39,8 @@ def signed_policy(
     policy = Policy(
         version=version,
         hubs=hubs,
-        issued_at=NOON,
-        expires_at=NOON + lasts,
+        issued_at=issued_at,
+        expires_at=issued_at + lasts,
         keys=keys,
         roles=roles,
         actions={ActionName.POWER: ActionRule(tier=Tier.LOW)},

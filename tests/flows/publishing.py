@@ -142,7 +142,9 @@ async def started(
     clock = ProvenClock(readings)
     if is_sure:
         readings.synchronises(repository.now, _ERROR)
-        clock.ask_kernel()
+        word = clock.kernels_word()
+        assert word is not None
+        assert clock.prove(word)
     around = surroundings(clock)
     trust = Trust(store, clock, around, TrustSettings(is_published=True))
     await trust.load(None)

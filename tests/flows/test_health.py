@@ -31,7 +31,7 @@ async def test_a_hub_that_is_well_says_so_in_every_check(tmp_path: Path) -> None
 
         assert report.level is Level.OK
         assert {check.name for check in report.checks} == {
-            *("broker-control", "broker-telemetry", "cloud", "clock", "database", "discovery"),
+            *("broker-control", "broker-telemetry", "cloud", "clock", "database", "discovery", "epoch"),
             *("disk", "outbox", "policy", "qos0", "approvals", "stops"),
             *("broker-limits", "broker-drops", "retained", "topics"),
         }
@@ -157,7 +157,7 @@ async def test_a_time_that_nobody_has_proven_is_a_warning(tmp_path: Path) -> Non
 
         assert proven.summary.startswith("known from statement within 0.0")
         assert unproven.level is Level.WARNING
-        assert "held" in unproven.summary
+        assert "wait" in unproven.summary
 
 
 class TestThePolicy:

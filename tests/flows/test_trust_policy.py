@@ -214,3 +214,17 @@ async def test_a_policy_that_the_disk_does_not_take_is_not_in_force(tmp_path: Pa
 
         assert trust.policy is not None
         assert trust.policy.version == 3
+
+
+@pytest.mark.requirement("T8")
+async def test_after_the_database_was_lost_an_older_policy_than_the_last_is_refused(store: Database) -> None:
+    """Whoever deletes the database must not bring back the keys that a later policy has taken away."""
+    trust = trust_of(store)
+    trust.least_version = 5
+
+    await trust.load(signed_policy(VENUE, 4))
+
+    assert trust.policy is None
+    assert "was in force before the database was lost" in trust.policy_problem
+    assert await store.read(policy.load) is None
+    assert await trust.offer_policy(signed_policy(VENUE, 5))

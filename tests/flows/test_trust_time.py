@@ -9,6 +9,7 @@ import pytest
 
 from edgeagent.clock import ClockSource, ProvenClock
 from edgeagent.core.audit_chain import AuditKind
+from edgeagent.flows.timefloor import TimeFloor
 from edgeagent.flows.timekeeping import Timekeeping, TimeSettings
 from edgeagent.flows.trust import Trust, TrustSettings
 from edgeagent.ids import hub_id
@@ -108,7 +109,7 @@ class TestWhatProvesTheTime:
         clock = ProvenClock(readings)
         around = surroundings(clock)
         trust = Trust(store, clock, around, TrustSettings(signer=VENUE.public))
-        timekeeping = Timekeeping(store, clock, statements, trust, around, TimeSettings())
+        timekeeping = Timekeeping(store, TimeFloor(store, clock), statements, trust, around, TimeSettings())
         await trust.load(signed_policy(VENUE, 1))
 
         task = asyncio.create_task(timekeeping.run())

@@ -23,7 +23,13 @@ VALIDATOR: Final = Draft202012Validator(SCHEMA, format_checker=Draft202012Valida
 HUB: Final = hub_id("venue-7")
 
 EXAMPLES: Final[Mapping[EventType, dict[str, JsonValue]]] = {
-    EventType.HUB_HELLO: {"version": "0.1.0", "boot": "3c1e", "key": "0" * 64},
+    EventType.HUB_HELLO: {
+        "version": "0.1.0",
+        "boot": "3c1e",
+        "key": "0" * 64,
+        "reason": "restored",
+        "previous": EPOCH,
+    },
     EventType.DEVICE_ADMITTED: {"label": "TV in the bar", "profile": "tasmota", "actions": ["power"]},
     EventType.DEVICE_FORGOTTEN: {},
     EventType.STATE: {

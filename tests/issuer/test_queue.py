@@ -11,14 +11,14 @@ from edgeagent.contracts.command import COMMAND_TYPE
 from edgeagent.contracts.door import encode
 from edgeagent.contracts.event import EventType
 from edgeagent.core.envelope import sign
-from edgeagent.ids import device_id
-from edgeagent.issuer.client import IssuerClient, RefusedByQueueError
+from edgeagent.ids import device_id, new_epoch
+from edgeagent.issuer.client import IssuerClient, NoReceiptError, RefusedByQueueError
 from edgeagent.issuer.commands import Issuer
 from edgeagent.issuer.keys import PrivateKey
 from edgeagent.issuer.wire import CommandState
 from edgeagent.ports.cloud import Delivery
 from edgeagent.ports.links import LinkError, Trouble
-from tests.issuer.building import TV, batch, intent, order, real_clock, receipt_event, stored
+from tests.issuer.building import TV, batch, hello, intent, order, real_clock, receipt_event, stored
 from tests.support.queue_server import KnownHub, QueueServer
 
 SECOND = timedelta(seconds=1)
@@ -371,3 +371,56 @@ async def test_the_gate_refuses_before_anything_is_queued_and_counts_by_origin(
     counts = [row for row in await cloud.refusals() if row.sample == sent.command.id]
     assert sum(row.count for row in counts) == 3
     assert {(row.origin, row.reason) for row in counts} == {("token:desk", "wrong_epoch")}
+
+
+LATER_EPOCH = new_epoch(1_800_000_000_001, 8)
+
+
+@pytest.mark.requirement("T8")
+async def test_what_waits_for_an_epoch_that_is_over_ends_refused_and_whoever_waits_is_told(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    """It would be refused by the hub anyway; its issuer can sign it anew at once."""
+    sent = order(hub.id)
+    await cloud.send(sent)
+    waiting = asyncio.create_task(cloud.receipt(sent, within=LONG))
+
+    await greeted.upload(batch(hub.id, [hello()], epoch=LATER_EPOCH))
+
+    with pytest.raises(NoReceiptError, match="refused wrong_epoch") as ended:
+        await waiting
+    assert (ended.value.status.state, ended.value.status.lent) == (CommandState.REFUSED, 0)
+    assert await lease(greeted) == []
+    assert (await cloud.hub(hub.id)).waiting == 0
+
+
+@pytest.mark.requirement("T8")
+async def test_a_new_hello_of_the_same_epoch_and_a_late_one_of_an_earlier_end_nothing(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    await greeted.upload(batch(hub.id, [hello()], epoch=LATER_EPOCH))
+    sent = order(hub.id, epoch=LATER_EPOCH)
+    await cloud.send(sent)
+
+    await greeted.upload(batch(hub.id, [hello(2)], epoch=LATER_EPOCH))
+    await greeted.upload(batch(hub.id, [hello(9)]))
+
+    [lent] = await lease(greeted)
+    assert lent.envelope == sent.envelope
+
+
+@pytest.mark.requirement("T8")
+async def test_what_was_lent_once_is_left_to_the_hub_in_its_new_epoch(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    """It may have been done before the old database was lost: the queue cannot say that it was not."""
+    sent = order(hub.id)
+    await cloud.send(sent)
+    [lent] = await lease(greeted)
+    await greeted.hand_back([lent.handle])
+
+    await greeted.upload(batch(hub.id, [hello()], epoch=LATER_EPOCH))
+
+    assert (await cloud.status(hub.id, sent.command.id)).state is CommandState.QUEUED
+    [again] = await lease(greeted)
+    assert again.envelope == sent.envelope

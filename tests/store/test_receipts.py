@@ -9,7 +9,7 @@ from edgeagent.core.lifecycle import State
 from edgeagent.errors import BrokenInvariantError
 from edgeagent.ids import CommandId
 from edgeagent.store import outbox, receipts
-from edgeagent.store.database import Database, Transaction
+from edgeagent.store.database import Database, Snapshot, Transaction
 from edgeagent.store.outbox import NewEvent
 from tests.store.commands import LAMP, inserted, new
 from tests.support.stores import query
@@ -32,6 +32,11 @@ def settled(tx: Transaction, name: str = "c-1", *, sequence: int = 1, data: byte
 def acknowledged(tx: Transaction, *numbers: int) -> None:
     """The cloud has them."""
     outbox.acknowledge(tx, Stream.RECORD, numbers)
+
+
+def numbers_waiting(db: Snapshot) -> list[int]:
+    """The numbers of the records in the outbox."""
+    return [event.number for event in outbox.batch(db, Stream.RECORD, most=100, most_bytes=10**6)]
 
 
 async def test_a_receipt_is_found_by_its_command(store: Database) -> None:
@@ -89,3 +94,39 @@ async def test_a_run_has_one_receipt(store: Database, tmp_path: Path) -> None:
         await store.write(lambda tx: receipts.save(tx, 99, number + 1, event, incarnation=3))
 
     assert query(tmp_path / "hub.db", "SELECT run, number FROM receipts") == [(1, number)]
+
+
+@pytest.mark.requirement("T8")
+async def test_in_a_new_epoch_one_that_waits_goes_up_under_its_new_number(store: Database) -> None:
+    def begin(tx: Transaction) -> None:
+        settled(tx)
+        settled(tx, "c-2", sequence=2)
+        acknowledged(tx, 1)
+        receipts.begin_anew(tx, outbox.begin_anew(tx))
+
+    await store.write(begin)
+
+    assert not await store.write(lambda tx: receipts.tell_again(tx, CommandId("c-2"), LAMP))
+    assert await store.read(numbers_waiting) == [1]
+
+
+@pytest.mark.requirement("T8")
+async def test_in_a_new_epoch_one_that_the_cloud_has_is_told_again_under_a_number_of_that_epoch(
+    store: Database,
+) -> None:
+    """Its old number may be another event's there."""
+
+    def begin(tx: Transaction) -> None:
+        settled(tx)
+        settled(tx, "c-2", sequence=2)
+        acknowledged(tx, 1, 2)
+        receipts.begin_anew(tx, outbox.begin_anew(tx))
+
+    await store.write(begin)
+
+    assert await store.write(lambda tx: receipts.tell_again(tx, CommandId("c-2"), LAMP))
+    assert await store.read(numbers_waiting) == [1]
+    await store.write(lambda tx: acknowledged(tx, 1))
+    assert await store.write(lambda tx: receipts.tell_again(tx, CommandId("c-2"), LAMP))
+    assert await store.write(lambda tx: receipts.tell_again(tx, COMMAND, LAMP))
+    assert await store.read(numbers_waiting) == [1, 2]

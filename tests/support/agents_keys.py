@@ -11,7 +11,6 @@ from edgeagent.ids import HubId
 from edgeagent.issuer.keys import PrivateKey
 from edgeagent.issuer.policies import sign_policy
 
-_RULE: Final = ActionRule(tier=Tier.LOW)
 _VALIDITY: Final = timedelta(days=30)
 
 
@@ -24,16 +23,27 @@ class Keys:
         desk: signs commands.
         time: signs the time.
         guard: signs orders to stop and resume.
+        tier: of all actions.
+        names_time: whether the policy names who signs the time.
     """
 
     root: PrivateKey = field(default_factory=PrivateKey.new)
     desk: PrivateKey = field(default_factory=PrivateKey.new)
     time: PrivateKey = field(default_factory=PrivateKey.new)
     guard: PrivateKey = field(default_factory=PrivateKey.new)
+    tier: Tier = Tier.LOW
+    names_time: bool = True
 
     def policy(self, hub: HubId) -> bytes:
         """A signed policy: the desk, and people at the hub, may do everything."""
         now = ProvenClock(SystemTime()).wall().best
+        roles = {
+            "operators": Role(kind=RoleKind.COMMAND, keys=frozenset({"desk"}), actions="*", devices="*"),
+            "guards": Role(kind=RoleKind.STOP, keys=frozenset({"guard"})),
+            "here": Role(kind=RoleKind.LOCAL_OPERATOR, hubs=frozenset({hub}), actions="*", devices="*"),
+        }
+        if self.names_time:
+            roles["clock"] = Role(kind=RoleKind.TIME, keys=frozenset({"clock"}))
         policy = Policy(
             version=1,
             issued_at=now,
@@ -43,12 +53,7 @@ class Keys:
                 "clock": self.time.public.hex(),
                 "guard": self.guard.public.hex(),
             },
-            roles={
-                "operators": Role(kind=RoleKind.COMMAND, keys=frozenset({"desk"}), actions="*", devices="*"),
-                "guards": Role(kind=RoleKind.STOP, keys=frozenset({"guard"})),
-                "clock": Role(kind=RoleKind.TIME, keys=frozenset({"clock"})),
-                "here": Role(kind=RoleKind.LOCAL_OPERATOR, hubs=frozenset({hub}), actions="*", devices="*"),
-            },
-            actions=dict.fromkeys(ActionName, _RULE),
+            roles=roles,
+            actions=dict.fromkeys(ActionName, ActionRule(tier=self.tier)),
         )
         return sign_policy(policy, [self.root])

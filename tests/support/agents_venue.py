@@ -73,6 +73,7 @@ class Venue:
         broker_options: lines of mosquitto's configuration.
         state_dir: the agent's state, if that is to lie on another file system.
         cloud_port: where the agent looks for the queue, if something stands before it.
+        keys: who signs, and under which policy, if that matters.
 
     Attributes:
         broker: the hub's broker.
@@ -93,9 +94,10 @@ class Venue:
         broker_options: tuple[str, ...] = _BROKER,
         state_dir: Path | None = None,
         cloud_port: int | None = None,
+        keys: Keys | None = None,
     ) -> None:
         self.folder = folder
-        self.keys = Keys()
+        self.keys = keys or Keys()
         self.broker = Mosquitto(folder / "broker", options=broker_options)
         self.server = QueueServer(folder / "queue", policy=self.keys.policy(HUB))
         self.server.time_key = self.keys.time

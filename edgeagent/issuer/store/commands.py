@@ -4,6 +4,7 @@
        ^                |                                  (from any state)
        +---hand back----+
        +---loan is over-+        queued, never lent, its time over --> expired
+                                 queued, never lent, its epoch over --> refused
 
 Owns ``commands``, ``results`` and ``deliveries``. A command is one payload, which ends on each of its
 devices on its own and is final when it has ended on all; a delivery is one envelope around it, and
@@ -20,13 +21,15 @@ from typing import Final
 
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import Command
+from edgeagent.contracts.door import decode
 from edgeagent.contracts.envelope import MOST_SIGNATURES
 from edgeagent.contracts.event import CloudEvent, EventType
 from edgeagent.contracts.reasons import Reason
-from edgeagent.contracts.scalars import timestamp
+from edgeagent.contracts.scalars import EpochField, timestamp
+from edgeagent.core.envelope import unproven_payload
 from edgeagent.errors import BrokenInvariantError, RejectedError, TransientError
-from edgeagent.ids import CommandId, DeviceId, Digest, HubId
-from edgeagent.issuer.event_data import Arrived, ReceiptData, RefusedData, SwitchedData
+from edgeagent.ids import CommandId, DeviceId, Digest, Epoch, HubId
+from edgeagent.issuer.event_data import Arrived, Read, ReceiptData, RefusedData, SwitchedData
 from edgeagent.issuer.order_gate import PassedOrder
 from edgeagent.issuer.producer_gate import Passed
 from edgeagent.issuer.store.opening import Instant, milliseconds_of
@@ -62,6 +65,15 @@ SELECT :hub, :command, :envelope, :sha256, 'queued'
 _EXPIRE: Final = """
 UPDATE commands SET state = 'expired'
  WHERE hub = :hub AND state = 'queued' AND lent = 0 AND expires_at <= :now RETURNING command
+"""
+# One that was lent once may have been done in the epoch that it was signed for: only the hub can tell.
+_NEVER_LENT: Final = """
+SELECT d.command AS command, min(d.envelope) AS envelope
+  FROM commands c JOIN deliveries d ON d.hub = c.hub AND d.command = c.command
+ WHERE c.hub = :hub AND c.state = 'queued' AND c.lent = 0 GROUP BY d.command
+"""
+_REFUSE: Final = """
+UPDATE commands SET state = 'refused' WHERE hub = ? AND command = ? AND state = 'queued' AND lent = 0
 """
 _SETTLE_ALL: Final = """
 UPDATE deliveries SET state = 'settled', handle = NULL, boot = NULL, until = NULL
@@ -125,6 +137,12 @@ class IdConflictError(RejectedError):
 
 class QueueFullError(TransientError):
     """As many commands wait for the hub as may; nothing was taken."""
+
+
+class _Addressed(Read):
+    """What the queue looks at in a payload that it has taken, of whichever kind it is."""
+
+    epoch: EpochField | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +263,22 @@ def expire(tx: Transaction, hub: HubId, now: Instant) -> int:
     return len(rows)
 
 
+def end_other_epochs(tx: Transaction, hub: HubId, life: Epoch) -> int:
+    """End the commands that the hub never saw and that were signed for another epoch (SPEC T8).
+
+    Returns:
+        How many.
+    """
+    old = [
+        (hub, row["command"])
+        for row in tx.rows(_NEVER_LENT, {"hub": hub})
+        if _epoch_of(bytes(row["envelope"])) not in {life, None}
+    ]
+    tx.execute_many(_REFUSE, old)
+    tx.execute_many(_SETTLE_ALL, old)
+    return len(old)
+
+
 def note(tx: Transaction, hub: HubId, event: Arrived) -> None:
     """Draw from a new event how a command ended on a device: by its receipt, or its refusal at admission.
 
@@ -292,6 +326,7 @@ def status(db: Snapshot, hub: HubId, command: CommandId, now: Instant) -> Comman
         state=state,
         accepted_at=timestamp(row["accepted_at"]),
         lent=int(row["lent"]),
+        reason=Reason.WRONG_EPOCH if state is CommandState.REFUSED else None,
         results=[
             CloudEvent.model_validate_json(each["event"]) for each in results if each["event"] is not None
         ],
@@ -317,6 +352,10 @@ def waiting(db: Snapshot, hub: HubId) -> int:
 def ends_a_command(event: Arrived) -> bool:
     """Whether somebody who watches a command may wait for this event."""
     return event.event.type in {EventType.RECEIPT, EventType.REFUSED, EventType.STOPPED, EventType.RESUMED}
+
+
+def _epoch_of(envelope: bytes) -> Epoch | None:
+    return decode(_Addressed, unproven_payload(envelope), limit=len(envelope)).epoch
 
 
 def _each(

@@ -79,7 +79,7 @@ CREATE TABLE commands (
     command        TEXT NOT NULL,
     payload_sha256 TEXT NOT NULL,
     action         TEXT,             -- NULL of an order
-    state          TEXT NOT NULL CHECK (state IN ('queued', 'leased', 'taken', 'final', 'expired')),
+    state          TEXT NOT NULL CHECK (state IN ('queued', 'leased', 'taken', 'final', 'expired', 'refused')),
     accepted_at    TEXT NOT NULL,
     expires_at     INTEGER NOT NULL, -- milliseconds since 1970
     lent           INTEGER NOT NULL DEFAULT 0 CHECK (lent >= 0),

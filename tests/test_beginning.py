@@ -1,0 +1,141 @@
+"""What a start makes of the database that it finds and of the mark beside it."""
+
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from edgeagent import config as configuration
+from edgeagent.agent.beginning import Before, begun, least_policy_version
+from edgeagent.clock import BUILT_AT, FloorSource, ProvenClock
+from edgeagent.config import Config
+from edgeagent.contracts.event import EventType, Stream
+from edgeagent.contracts.floormark import EpochReason, FloorMark
+from edgeagent.contracts.policy import POLICY_TYPE
+from edgeagent.core.audit_chain import AuditKind
+from edgeagent.ids import digest, hub_id, new_epoch
+from edgeagent.store import audit, meta, outbox, policy
+from edgeagent.store.database import Database
+from edgeagent.store.meta import Life, StoredFloor
+from tests.support.clocks import NOON, ManualReadings
+
+pytestmark = pytest.mark.requirement("T8")
+
+HUB = hub_id("venue-7")
+OLD = new_epoch(1, 1)
+KEY = bytes(32)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    """A hub with nothing but a name."""
+    path = tmp_path / "config.toml"
+    path.write_text(f'[hub]\nid = "{HUB}"\nstate_dir = "{tmp_path}"\nrun_dir = "{tmp_path}"\n', "utf-8")
+    return configuration.load(path)
+
+
+def mark(**more: object) -> FloorMark:
+    fields: dict[str, object] = {
+        "hub": HUB,
+        "sequence": 4,
+        "epoch": OLD,
+        "incarnation": 7,
+        "audit_number": 40,
+        "audit_hash": digest("0" * 64),
+    }
+    return FloorMark.model_validate(fields | more)
+
+
+def clock() -> ProvenClock:
+    return ProvenClock(ManualReadings(NOON))
+
+
+async def test_a_first_start_begins_the_first_epoch(store: Database, config: Config) -> None:
+    origin = await begun(store, config, clock(), KEY, Before())
+
+    life = await store.read(meta.life)
+    assert life == Life(epoch=origin.epoch, reason=EpochReason.FIRST)
+    assert origin.incarnation == 1
+    assert await kinds(store) == [AuditKind.DATABASE_CREATED, AuditKind.EPOCH_BEGUN, AuditKind.STARTED]
+
+
+async def kinds(store: Database) -> list[str]:
+    return [row.kind for row, _ in await store.read(lambda db: audit.rows(db, after=0, most=100))]
+
+
+async def test_a_second_start_goes_on(store: Database, config: Config) -> None:
+    first = await begun(store, config, clock(), KEY, Before())
+    second = await begun(store, config, clock(), KEY, Before())
+
+    assert (second.epoch, second.incarnation) == (first.epoch, 2)
+    assert (await kinds(store)).count(AuditKind.EPOCH_BEGUN) == 1
+
+
+async def test_a_lost_database_takes_over_what_the_mark_remembers(store: Database, config: Config) -> None:
+    before = Before(mark=mark(time_floor=NOON, floor_resets=2, policy_version=5))
+
+    origin = await begun(store, config, clock(), KEY, before)
+
+    assert origin.incarnation == 8
+    life = await store.read(meta.life)
+    assert life == Life(epoch=origin.epoch, reason=EpochReason.LOST, previous=OLD)
+    assert await store.read(meta.time_floor) == StoredFloor(NOON, FloorSource.FLOOR_FILE, 2)
+    assert await store.read(least_policy_version) == 5
+
+
+@pytest.mark.requirement("T6")
+@pytest.mark.parametrize(
+    ("resets", "moment", "counts"),
+    [
+        pytest.param(1, NOON - DAY, NOON, id="an earlier one of as many resets"),
+        pytest.param(1, NOON + DAY, NOON + DAY, id="a later one of as many resets"),
+        pytest.param(0, NOON + DAY, NOON, id="one from before the reset"),
+        pytest.param(2, BUILT_AT, BUILT_AT, id="one of a reset that the database has lost"),
+    ],
+)
+async def test_the_floor_of_more_resets_counts_and_else_the_later_one(
+    store: Database, config: Config, resets: int, moment: object, counts: object
+) -> None:
+    await store.write(partial(meta.set_time_floor, floor=StoredFloor(NOON, FloorSource.KERNEL, 1)))
+    before = Before(mark=mark(time_floor=moment, floor_resets=resets))
+
+    await begun(store, config, clock(), KEY, before)
+
+    stored = await store.read(meta.time_floor)
+    assert stored is not None
+    assert stored.moment == counts
+
+
+@pytest.mark.requirement("T2")
+@pytest.mark.parametrize(("stored", "stays"), [(4, False), (5, True)])
+async def test_a_restored_database_forgets_a_policy_that_was_replaced(
+    store: Database, config: Config, stored: int, *, stays: bool
+) -> None:
+    await begun(store, config, clock(), KEY, Before())
+    await store.write(partial(policy.save, version=stored, envelope=POLICY_TYPE.encode()))
+
+    await begun(store, config, clock(), KEY, Before(mark=mark(policy_version=5)))
+
+    life = await store.read(meta.life)
+    assert life is not None
+    assert life.reason is EpochReason.RESTORED
+    assert await store.read(policy.is_stored) is stays
+    assert await store.read(least_policy_version) == (0 if stays else 5)
+
+
+@pytest.mark.requirement("U1")
+async def test_what_waited_in_a_restored_database_goes_up_in_the_new_epoch_from_1(
+    store: Database, config: Config
+) -> None:
+    await begun(store, config, clock(), KEY, Before())
+    await begun(store, config, clock(), KEY, Before())
+    await store.write(partial(outbox.acknowledge, stream=Stream.RECORD, numbers=[1]))
+
+    await begun(store, config, clock(), KEY, Before(mark=mark()))
+
+    waiting = await store.read(lambda db: outbox.batch(db, Stream.RECORD, most=10, most_bytes=10**6))
+    assert [event.number for event in waiting] == [1, 2]
+    assert {event.type for event in waiting} == {EventType.HUB_HELLO}
+    assert b'"reason":"restored"' in waiting[-1].data
