@@ -8,9 +8,11 @@ device on its own. Accepted, held or refused, it is on record before anybody is 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, assert_never
+
+from pydantic import JsonValue
 
 from edgeagent.clock import EPOCH
 from edgeagent.contracts.actions import ActionName, slot_of
@@ -45,7 +47,7 @@ from edgeagent.flows.held import Held
 from edgeagent.flows.settling import Ended
 from edgeagent.flows.tallies import Counts, Source, Tallies
 from edgeagent.flows.worlds import Worlds
-from edgeagent.ids import KeyId
+from edgeagent.ids import DeviceId, Digest, KeyId
 from edgeagent.ports.crash import CrashPoint
 from edgeagent.store import audit, inbox, outbox, receipts
 from edgeagent.store.audit import Act
@@ -54,6 +56,8 @@ from edgeagent.store.inbox_row import NewCommand, Row
 from edgeagent.store.outbox import NewEvent
 
 _MICROSECOND: Final = timedelta(microseconds=1)
+# How many of those that were refused without a row are known when they come again.
+_CLASHES: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,23 @@ class _Read:
         return 1 if isinstance(self.what, Refuse) else len(self.what)
 
 
+_Clash = tuple[Digest, DeviceId, Reason]
+"""What was refused without a row: the payload, for which device, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    """What is known once a commit is done, beside its rows.
+
+    Attributes:
+        counts: what is only counted.
+        clashes: what was refused without a row.
+    """
+
+    counts: Counts
+    clashes: dict[_Clash, None] = field(default_factory=dict)
+
+
 class Admission:
     """Judges what comes, and stores it."""
 
@@ -116,6 +137,7 @@ class Admission:
         self._held = held
         self._tallies = tallies
         self._around = worlds.around
+        self._clashes: dict[_Clash, None] = {}
 
     async def admit(self, arrivals: Sequence[Arrival]) -> list[Admitted]:
         """Judge and store commands: each in one commit, which it shares with others while they are few.
@@ -154,20 +176,21 @@ class Admission:
                 source = Source(AuditKind.COMMANDS_UNVERIFIED, actor, read.what.reason)
                 unverified.note(source, read.arrival.envelope)
 
-        def take(tx: Transaction) -> tuple[list[Admitted], Counts]:
-            counts = unverified.copied()
-            done = [each for read in together for each in self._take_all(read, tx, counts)]
-            self._tallies.write(tx, counts.without(known))
-            return done, counts
+        def take(tx: Transaction) -> tuple[list[Admitted], _Noted]:
+            noted = _Noted(unverified.copied())
+            done = [each for read in together for each in self._take_all(read, tx, noted)]
+            self._tallies.write(tx, noted.counts.without(known))
+            return done, noted
 
         admitted = [Admitted(None, read.what) for read in together if isinstance(read.what, Refuse)]
-        counts = unverified
+        noted = _Noted(unverified)
         if len(admitted) < len(together) or unverified.without(known):
             # A flood that is only to be counted costs no commit.
-            admitted, counts = await self._store.write(take)
+            admitted, noted = await self._store.write(take)
             self._around.outbox.stored({Stream.RECORD}, len(admitted))
         self._around.crash.reached(CrashPoint.COMMAND_ADMITTED)
-        self._tallies.counted(counts, unwritten=known)
+        self._tallies.counted(noted.counts, unwritten=known)
+        self._clashes = dict(list((self._clashes | noted.clashes).items())[-_CLASHES:])
         for each in admitted:
             self._entering.tell(each)
         if any(isinstance(each.verdict, Hold) for each in admitted):
@@ -186,12 +209,12 @@ class Admission:
             [_Asked(arrival, one, world, keys) for one, world in zip(asked, worlds, strict=True)],
         )
 
-    def _take_all(self, read: _Read, tx: Transaction, counts: Counts) -> list[Admitted]:
+    def _take_all(self, read: _Read, tx: Transaction, noted: _Noted) -> list[Admitted]:
         if isinstance(read.what, Refuse):
             return [Admitted(None, read.what)]
-        return [self._take(asked, tx, counts) for asked in read.what]
+        return [self._take(asked, tx, noted) for asked in read.what]
 
-    def _take(self, asked: _Asked, tx: Transaction, counts: Counts) -> Admitted:
+    def _take(self, asked: _Asked, tx: Transaction, noted: _Noted) -> Admitted:
         issuer, world = self._worlds.remembered(tx, asked.opened, asked.world)
         verdict = judge(asked.opened, world, Moment.ADMIT)
         if isinstance(verdict, Refuse) and _came_before(asked.opened, world):
@@ -202,21 +225,16 @@ class Admission:
         match verdict:
             case Duplicate():
                 receipts.tell_again(tx, command.id, device)
-                counts.note(
-                    Source(AuditKind.COMMAND_REPLAYED, issuer, Reason.REPLAYED),
-                    asked.arrival.envelope,
-                    command.id,
-                )
+                _note_repeat(noted, asked, issuer)
             case AddSignatures():
-                verdict = self._add_signatures(tx, asked, issuer)
+                verdict = self._add_signatures(tx, asked, issuer, noted)
             case Refuse(reason, detail, answer):
-                new = self._new(asked, issuer, Tier.LOW)
                 is_new = world.known is None and world.sequence_of is None
                 # An approver's signature that is here before its issuer's leaves the way open for that.
                 if is_new and issues(asked.opened, world):
-                    self._refuse(tx, new, reason, detail)
+                    self._refuse(tx, self._new(asked, issuer, Tier.LOW), reason, detail)
                 else:
-                    self._refuse_beside(tx, new, reason, detail)
+                    verdict = self._refuse_beside(tx, asked, issuer, verdict, noted)
                 if answer is not None:
                     receipts.tell_again(tx, answer, device)
             case Hold(reason, issuer, rule):
@@ -271,7 +289,7 @@ class Admission:
             },
         )
 
-    def _add_signatures(self, tx: Transaction, asked: _Asked, issuer: KeyId) -> Verdict:
+    def _add_signatures(self, tx: Transaction, asked: _Asked, issuer: KeyId, noted: _Noted) -> Verdict:
         """Add signatures to a held command, and judge it again with all of them."""
         command, device = asked.opened.command, asked.opened.device
         row = inbox.of_device(tx, command.id, device)
@@ -280,8 +298,7 @@ class Admission:
         try:
             signed = _together(row, asked)
         except RejectedError as why:
-            self._refuse_beside(tx, self._new(asked, issuer, Tier.LOW), Reason.MALFORMED, str(why))
-            return Refuse(Reason.MALFORMED, str(why))
+            return self._refuse_beside(tx, asked, issuer, Refuse(Reason.MALFORMED, str(why)), noted)
         inbox.add_signatures(tx, row.run, signed)
         actor = asked.opened.verified.signers[0]
         self._entering.record(tx, AuditKind.COMMAND_SIGNED, asked.opened, actor, {"run": row.run})
@@ -297,26 +314,31 @@ class Admission:
         ending = Ending(outcome=Outcome.REFUSED, reason=reason, detail=detail)
         self._entering.settling.record(tx, row, Ended(ending=ending))
 
-    def _refuse_beside(self, tx: Transaction, new: NewCommand, reason: Reason, detail: str) -> None:
-        """Put a refusal on record without a row: the id or the sequence is that of another."""
-        data = data_text(
-            {
-                "command": new.command,
-                "payload_sha256": new.sha256,
-                "reason": reason,
-                "detail": detail,
-                "issuer": new.issuer,
-            }
-        )
+    def _refuse_beside(
+        self, tx: Transaction, asked: _Asked, issuer: KeyId, refusal: Refuse, noted: _Noted
+    ) -> Verdict:
+        """Put a refusal on record without a row: the id or the sequence is that of another.
+
+        It is remembered for a while, so that whoever recorded such a one cannot fill the record with it.
+        """
+        new = self._new(asked, issuer, Tier.LOW)
+        clash: _Clash = (new.sha256, new.device, refusal.reason)
+        if clash in self._clashes or clash in noted.clashes:
+            _note_repeat(noted, asked, issuer)
+            return Duplicate()
+        noted.clashes[clash] = None
+        why: dict[str, JsonValue] = {"reason": refusal.reason, "detail": refusal.detail}
+        data = data_text({"command": new.command, "payload_sha256": new.sha256, **why, "issuer": new.issuer})
         event = NewEvent(Stream.RECORD, EventType.REFUSED, new.device, self._around.event_time(), data)
         outbox.append(tx, [event], incarnation=self._around.origin.incarnation)
         act = Act(
             kind=AuditKind.COMMAND_REFUSED,
             subject=new.command,
             actor=new.actor,
-            detail={"device": new.device, "reason": reason, "detail": detail, "sha256": new.sha256},
+            detail={"device": new.device, **why, "sha256": new.sha256},
         )
         audit.append(tx, [act], self._around.stamp())
+        return refusal
 
     def _unread(self, arrival: Arrival, why: RefusedEnvelopeError) -> Refuse:
         """What is said of an envelope that proves nothing."""
@@ -325,6 +347,11 @@ class Admission:
         if arrival.local is not None and why.reason is Reason.BAD_SIGNATURE:
             return Refuse(Reason.NOT_ALLOWED, "the policy gives this hub's own key no role")
         return Refuse(why.reason, str(why))
+
+
+def _note_repeat(noted: _Noted, asked: _Asked, issuer: KeyId) -> None:
+    source = Source(AuditKind.COMMAND_REPLAYED, issuer, Reason.REPLAYED)
+    noted.counts.note(source, asked.arrival.envelope, asked.opened.command.id)
 
 
 def _came_before(asked: Opened, world: World) -> bool:
