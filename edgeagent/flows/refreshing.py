@@ -178,10 +178,10 @@ class Refreshing:
         log.info("policy accepted", extra={"version": policy.version, "until": timestamp_text(until)})
 
     async def _refuse(self, why: Exception, reason: Reason | None) -> None:
-        """Say why; and put it on record, once for as long as it stays the same."""
+        """Put it on record, once for as long as it stays the same; and then say why."""
         words = str(why)
-        self._trust.policy_problem = words
         if words == self._recorded:
+            self._trust.policy_problem = words
             return
         detail: dict[str, JsonValue] = {"why": words}
         if reason is not None:
@@ -189,7 +189,7 @@ class Refreshing:
         act = Act(kind=AuditKind.POLICY_REFUSED, subject="policy", actor="agent", detail=detail)
         stamp = self._around.stamp()
         await self._store.write(lambda tx: audit.append(tx, [act], stamp))
-        self._recorded = words
+        self._recorded = self._trust.policy_problem = words
         log.warning("policy refused", extra=dict(detail))
 
     async def _keep_root(self, held: Held | None, root: tuple[int, bytes] | None) -> None:
