@@ -123,6 +123,13 @@ class Evidence:
             if command is None or receipt.command == command
         ]
 
+    def read_afresh(self, command: str) -> int:
+        """The version at which the hub found an appliance after a stale command; 0 while it has not told."""
+        for event in self.events[Stream.RECORD]:
+            if event.type == "device.revalidated" and event.data.get("command") == command:
+                return Fields(event.data, event.id).whole("version")
+        return 0
+
     def effects(self, appliance: str | None = None, action: str | None = None) -> list[Effect]:
         """What appliances did on command: all of them or one, any action or one."""
         return [

@@ -353,6 +353,16 @@ def test_a_policy_with_names_that_mean_harm_is_refused_whole(tmp_path: Path, whe
             assert query(agent.database, "SELECT count(*) FROM policy") == [(0,)]
 
 
+@pytest.mark.requirement("H4")
+def test_no_hub_bears_such_a_name(tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    for text in IDS.values():
+        config.write_text(f"[hub]\nid = {json.dumps(text)}\n")
+        said = typed("--config", str(config), "config", "check")
+        assert (said.status, said.out, marks(said.err)) == (78, "", []), text
+        assert "config.toml:2: hub.id: not a hub id: " in said.err
+
+
 # What is typed.
 
 LINES: Final = (

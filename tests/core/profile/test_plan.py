@@ -206,3 +206,58 @@ def test_a_channel_is_a_whole_number_that_the_device_has(channel: float | str) -
         DEVICES[0].plan(ActionName.POWER, {"on": True, "channel": channel}, number=1)
 
     assert DEVICES[0].plan(ActionName.POWER, {"on": True, "channel": 1}, number=1).steps
+
+
+# Questions for the whole state.
+
+
+@pytest.mark.requirement("C3")
+def test_a_family_that_can_be_refreshed_is_asked_everything_at_once() -> None:
+    [asked] = shelly().questions(iter([7, 8]))
+
+    assert json.loads(asked.payload)["method"] == "Shelly.GetStatus"
+    assert [answer.number for answer in asked.expectation.answers] == [7]
+
+
+@pytest.mark.requirement("C3")
+def test_one_that_cannot_is_asked_each_of_its_questions_with_a_number_of_its_own() -> None:
+    device = made(
+        thing(
+            """
+            [reading.power]
+            kind = "boolean"
+            state = true
+            from = [{ topic = "{device}/power", pick = "$.power" }]
+
+            [reading.volume]
+            kind = "integer"
+            state = true
+            from = [{ topic = "{device}/volume", pick = "$.volume" }]
+
+            [[read]]
+            readings = ["power"]
+            publish = { topic = "{device}/get", json = { id = "{number}", what = "power" } }
+            answer = [{ topic = "{device}/power", correlate = "$.id" }]
+            within = "4s"
+
+            [[read]]
+            readings = ["volume"]
+            publish = { topic = "{device}/get", json = { id = "{number}", what = "volume" } }
+            answer = [{ topic = "{device}/volume", correlate = "$.id" }]
+            within = "4s"
+            """
+        )
+    )
+
+    asked = device.questions(iter([7, 8]))
+
+    assert [json.loads(each.payload) for each in asked] == [
+        {"id": 7, "what": "power"},
+        {"id": 8, "what": "volume"},
+    ]
+    assert [answer.number for each in asked for answer in each.expectation.answers] == [7, 8]
+
+
+@pytest.mark.requirement("C3")
+def test_one_that_answers_nothing_is_asked_nothing(screen: CompiledDevice) -> None:
+    assert screen.questions(iter([7])) == ()
