@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from edgeagent.clock import ClockSource, Wall
 from edgeagent.contracts.door import decode
+from edgeagent.contracts.envelope import Envelope
 from edgeagent.contracts.order import ORDER_BYTES, ORDER_TYPE, Order
 from edgeagent.contracts.policy import RoleKind
 from edgeagent.contracts.reasons import Reason
-from edgeagent.core.envelope import Envelope, RefusedEnvelopeError, Verified, digest_of, verify
+from edgeagent.core.envelope import RefusedEnvelopeError, Verified, digest_of, verify
 from edgeagent.core.gate.roles import keys_of
 from edgeagent.core.gate.verdict import Refuse
 from edgeagent.core.stops import OrderWorld, judge_order

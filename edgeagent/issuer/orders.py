@@ -13,8 +13,9 @@ from pydantic import ValidationError
 
 from edgeagent.clock import EPOCH, Clock
 from edgeagent.contracts.door import encode, faults
+from edgeagent.contracts.envelope import MOST_SIGNATURES
 from edgeagent.contracts.order import ORDER_BYTES, ORDER_TYPE, Order, Verb
-from edgeagent.core.envelope import MOST_SIGNATURES, Signer, sign
+from edgeagent.core.envelope import Signer, sign
 from edgeagent.core.freshness import CHANCE_BITS
 from edgeagent.errors import MalformedError, RejectedError
 from edgeagent.ids import CommandId, Epoch, HubId
