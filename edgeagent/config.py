@@ -184,9 +184,7 @@ class UplinkSection(Contract):
 class AuditSection(Contract):
     """The audit trail."""
 
-    keep: Duration = Field(
-        default=timedelta(365), ge=timedelta(90), description="How long rows stay; >= 90d."
-    )
+    keep: Duration = Field(timedelta(365), ge=timedelta(90), description="How long rows stay; 90d or more.")
 
 
 class WebSection(Contract):
