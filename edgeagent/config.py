@@ -183,10 +183,7 @@ class UplinkSection(Contract):
 class AuditSection(Contract):
     """The audit trail."""
 
-    keep: Annotated[Duration, Field(ge=timedelta(days=90))] = Field(
-        default=timedelta(days=365),
-        description="How long its rows stay, 90d at least; those that nobody else has stay longer.",
-    )
+    keep: Duration = Field(timedelta(365), ge=timedelta(90), description="How long rows stay; 90d or more.")
 
 
 class WebSection(Contract):
