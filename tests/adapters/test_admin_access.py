@@ -60,6 +60,21 @@ def folder() -> Iterator[Path]:
         yield inner
 
 
+def mode_of(path: Path) -> int:
+    """What chmod(1) would show."""
+    return path.stat().st_mode
+
+
+def lets_others_look(folder: Path) -> None:
+    """As systemd makes a runtime directory."""
+    folder.chmod(0o755)
+
+
+def new_folder(parent: Path) -> Path:
+    """A new folder for a hub's database."""
+    return Path(tempfile.mkdtemp(dir=parent))
+
+
 def lets_everybody_in(folder: Path, path: Path) -> None:
     """Have no file keep anybody out."""
     folder.chmod(0o755)
@@ -176,16 +191,27 @@ async def test_who_did_it_is_on_record_by_number(tmp_path: Path, folder: Path) -
 async def test_a_start_without_groups_takes_back_what_an_earlier_one_has_let_in(
     tmp_path: Path, folder: Path
 ) -> None:
-    first, second = tmp_path / "a", tmp_path / "b"
-    first.mkdir()
-    second.mkdir()
-    async with open_door(first, folder, BOTH):
+    async with open_door(new_folder(tmp_path), folder, BOTH):
         pass
 
-    async with open_door(second, folder, Access()) as door:
+    async with open_door(new_folder(tmp_path), folder, Access()) as door:
         assert (await door.asked(OPERATORS)).status == "kept out"
         assert stat.S_IMODE(door.path.stat().st_mode) == 0o600
         assert os.listxattr(folder) == []
+        assert stat.S_IMODE(mode_of(folder)) == 0o750
+
+
+@as_root
+async def test_a_folder_that_others_may_look_into_stays_so(tmp_path: Path, folder: Path) -> None:
+    """The last health report lies there, for when the agent is down."""
+    lets_others_look(folder)
+
+    for _ in range(2):
+        async with open_door(new_folder(tmp_path), folder, BOTH) as door:
+            assert stat.S_IMODE(mode_of(folder)) == 0o755
+            assert (await door.asked(STRANGERS)).status == "kept out"
+    async with open_door(new_folder(tmp_path), folder, Access()):
+        assert stat.S_IMODE(mode_of(folder)) == 0o755
 
 
 @pytest.mark.parametrize("role", Role)

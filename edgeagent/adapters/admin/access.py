@@ -32,7 +32,6 @@ _ENTRY: Final = struct.Struct("<HHI")
 _OWNER, _OWNING_GROUP, _GROUP, _MASK, _OTHERS = 0x01, 0x04, 0x08, 0x10, 0x20
 _NOBODY: Final = 0xFFFFFFFF
 _READ_WRITE: Final = 6
-_ALL: Final = 7
 _PASS: Final = 1
 _ABSENT: Final = frozenset({errno.ENODATA, errno.ENOTSUP, errno.ENOENT})
 
@@ -89,7 +88,9 @@ def peer_of(channel: socket.socket) -> Peer:
 
 
 def let_in(path: Path, groups: Iterable[int]) -> None:
-    """Put groups, and nobody else, on the access lists of a socket and of its folder.
+    """Put groups, and nobody else, on the access list of a socket, and let them pass through its folder.
+
+    Whoever could look into the folder before still can: the last health report is for others too.
 
     Raises:
         ConfigurationError: the file system keeps no such lists.
@@ -97,8 +98,9 @@ def let_in(path: Path, groups: Iterable[int]) -> None:
     allowed = list(groups)
     try:
         if allowed:
-            os.setxattr(path, _ACL, _access_list(allowed, owner=_READ_WRITE, group=_READ_WRITE))
-            os.setxattr(path.parent, _ACL, _access_list(allowed, owner=_ALL, group=_PASS))
+            alone = _Rights(owner=_READ_WRITE, group=0, others=0)
+            os.setxattr(path, _ACL, _access_list(allowed, _READ_WRITE, alone))
+            os.setxattr(path.parent, _ACL, _access_list(allowed, _PASS, _rights_of(path.parent)))
         else:
             _forget_list(path.parent)
     except OSError as why:
@@ -107,21 +109,50 @@ def let_in(path: Path, groups: Iterable[int]) -> None:
         ) from why
 
 
-def _forget_list(folder: Path) -> None:
-    """Take back what an earlier start has let in."""
+@dataclass(frozen=True, slots=True)
+class _Rights:
+    """What a file's mode says without any list: bits as in chmod(1), one digit each."""
+
+    owner: int
+    group: int
+    others: int
+
+
+def _rights_of(folder: Path) -> _Rights:
+    """What the mode of a folder says; where it has a list, the mode shows that list's mask for the group."""
+    mode = folder.stat().st_mode
+    group = mode >> 3 & 7
+    for tag, rights, _ in _entries(folder):
+        if tag == _OWNING_GROUP:
+            group = rights
+    return _Rights(owner=mode >> 6 & 7, group=group, others=mode & 7)
+
+
+def _entries(folder: Path) -> list[tuple[int, int, int]]:
     try:
-        os.removexattr(folder, _ACL)
+        listed = os.getxattr(folder, _ACL)
     except OSError as why:
         if why.errno not in _ABSENT:
             raise
+        return []
+    return list(_ENTRY.iter_unpack(listed[len(_VERSION) :]))
 
 
-def _access_list(groups: Iterable[int], *, owner: int, group: int) -> bytes:
+def _forget_list(folder: Path) -> None:
+    """Take back what an earlier start has let in."""
+    if not _entries(folder):
+        return
+    rights = _rights_of(folder)
+    os.removexattr(folder, _ACL)
+    folder.chmod(rights.owner << 6 | rights.group << 3 | rights.others)
+
+
+def _access_list(groups: Iterable[int], right: int, mode: _Rights) -> bytes:
     entries = [
-        (_OWNER, owner, _NOBODY),
-        (_OWNING_GROUP, 0, _NOBODY),
-        *((_GROUP, group, number) for number in groups),
-        (_MASK, group, _NOBODY),
-        (_OTHERS, 0, _NOBODY),
+        (_OWNER, mode.owner, _NOBODY),
+        (_OWNING_GROUP, mode.group, _NOBODY),
+        *((_GROUP, right, number) for number in groups),
+        (_MASK, mode.group | right, _NOBODY),
+        (_OTHERS, mode.others, _NOBODY),
     ]
     return _VERSION + b"".join(_ENTRY.pack(*entry) for entry in entries)
