@@ -278,3 +278,11 @@ def secret(path: Path, text: str, mode: int = 0o600) -> None:
     path.write_text(text, "utf-8")
     path.chmod(mode)
     assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+@pytest.mark.requirement("A3")
+def test_the_record_is_kept_for_a_quarter_at_least(path: Path) -> None:
+    path.write_text('[hub]\nid = "venue-7"\n[audit]\nkeep = "89d"\n', "utf-8")
+
+    with pytest.raises(ConfigurationError, match=r"audit\.keep"):
+        load(path)

@@ -1,6 +1,7 @@
 """The trail's head, signed now and then; and the trail followed, held against what was signed, and pruned."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import timedelta
@@ -21,6 +22,7 @@ from edgeagent.store import audit, outbox
 from edgeagent.store.audit import Act, Head
 from edgeagent.store.database import Transaction
 from tests.flows.commanding import Hub, new_hub
+from tests.flows.signing import POWER
 from tests.support.waiting import eventually
 
 YEARS = timedelta(days=800)
@@ -371,3 +373,38 @@ async def test_rows_are_found_by_kind_subject_and_time(hub: Hub) -> None:
     assert (await desk.row(newest.rows[0].number)) == newest.rows[0]
     with pytest.raises(RejectedError, match="no row 9999"):
         await desk.row(9999)
+
+
+@pytest.mark.requirement("A1")
+async def test_the_story_of_a_command_can_be_read_from_the_trail(hub: Hub) -> None:
+    tv = await hub.television()
+    command = hub.command(POWER, on=True)
+    tv.goes_offline()
+    await hub.settles()
+    await hub.admits(command)
+    await hub.works()
+    tv.comes_online()
+    await hub.settles()
+    await hub.now.upkeep.look()
+    await hub.works()
+
+    rows = (await hub.now.trail.rows(RowsWanted(subject=command.id))).rows
+    story = [(row.kind, json.loads(row.detail)) for row in rows]
+    kinds = [kind for kind, _ in story]
+    assert kinds == [
+        AuditKind.COMMAND_ACCEPTED,
+        AuditKind.COMMAND_CLAIMED,
+        AuditKind.COMMAND_WAITING,
+        AuditKind.COMMAND_QUEUED,
+        AuditKind.COMMAND_CLAIMED,
+        AuditKind.STEP_SENT,
+        AuditKind.COMMAND_SETTLED,
+    ]
+    accepted, claimed, waiting, _, again, sent, settled = (detail for _, detail in story)
+    assert accepted["signers"] == [accepted["issuer"]] == [hub.keys.desk.id]
+    assert (accepted["operation"], accepted["arguments"]) == (command.operation, {"on": True})
+    assert (accepted["policy"], accepted["sequence"]) == (1, command.sequence)
+    assert (claimed["holder"], claimed["fence"], again["fence"]) == ("worker-1", 1, 2)
+    assert (waiting["reason"], sent["attempt"], settled["attempts"]) == ("device_offline", 1, 1)
+    assert accepted["sha256"] == settled["sha256"]
+    assert {row.clock for row in rows} == {"statement"}
