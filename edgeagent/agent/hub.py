@@ -232,12 +232,7 @@ class Hub:
         revalidation = Revalidation(self.store, self.bus, settling, confirmations, desk)
         flows |= {f"revalidate-{number}": revalidation.run for number in range(1, AT_ONCE + 1)}
         flows["forgetting"] = Forgetting(self.store, trust, around).run
-        for tier in Tier:
-            dispatch = Dispatch(desk, tier, around.clock, around.chance, around.metrics)
-            # The policy says how many of them may work at once; more than sixteen it cannot say.
-            for number in range(1, 17):
-                holder = f"{tier}-{number}"
-                flows[holder] = partial(dispatch.run, holder)
+        flows |= self._lanes(desk)
         if self.queue is not None:
             downlink = Downlink(self.queue, admission, switch, around, DownlinkSettings())
             flows["downlink"] = self._fetching(downlink, trust)
@@ -247,6 +242,17 @@ class Hub:
             approving=Approving(self.store, trust, around, upkeep.time_is_surer),
             desk=PolicyFacts(trust, worlds),
         )
+
+    def _lanes(self, desk: Desk) -> dict[str, Flow]:
+        """Build what works commands, by whom it works as."""
+        around, flows = self.around, dict[str, Flow]()
+        for tier in Tier:
+            dispatch = Dispatch(desk, tier, around.clock, around.chance, around.metrics)
+            # The policy says how many of them may work at once; more than sixteen it cannot say.
+            for number in range(1, 17):
+                holder = f"{tier}-{number}"
+                flows[holder] = partial(dispatch.run, holder)
+        return flows
 
     def _fetching(self, downlink: Downlink, trust: Trust) -> Flow:
         """Have commands fetched once they can be judged."""
