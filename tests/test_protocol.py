@@ -11,12 +11,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from edgeagent.contracts.actions import ActionName
+from edgeagent.contracts.checkpoint import CHECKPOINT_BYTES, CHECKPOINT_TYPE, Checkpoint
 from edgeagent.contracts.command import COMMAND_BYTES, COMMAND_TYPE, Command
 from edgeagent.contracts.door import DEPTH, Contract, decode
 from edgeagent.contracts.envelope import MOST_SIGNATURES
 from edgeagent.contracts.order import ORDER_BYTES, ORDER_TYPE, Order
 from edgeagent.contracts.policy import POLICY_BYTES, POLICY_TYPE, Policy
 from edgeagent.contracts.reasons import Reason
+from edgeagent.contracts.receipt import RECEIPT_BYTES, RECEIPT_TYPE, Outcome, Receipt
 from edgeagent.contracts.timestatement import TIME_BYTES, TIME_TYPE, TimeStatement
 from edgeagent.core.envelope import digest_of, pre_authentication_encoding, sign, verify
 from tests.support.published_keys import TEST_1
@@ -92,6 +94,8 @@ def test_the_lines_for_a_shell_check_the_example(*, is_whole: bool, tmp_path: Pa
         (ORDER_TYPE, ORDER_BYTES),
         (POLICY_TYPE, POLICY_BYTES),
         (TIME_TYPE, TIME_BYTES),
+        (RECEIPT_TYPE, RECEIPT_BYTES),
+        (CHECKPOINT_TYPE, CHECKPOINT_BYTES),
     ],
 )
 def test_every_kind_is_listed_with_the_most_bytes_of_its_envelope(kind: str, most: int) -> None:
@@ -105,6 +109,8 @@ def test_every_kind_is_listed_with_the_most_bytes_of_its_envelope(kind: str, mos
         ("An order", Order),
         ("A policy", Policy),
         ("A time statement", TimeStatement),
+        ("What a hub signs", Receipt),
+        ("What a hub signs", Checkpoint),
     ],
 )
 def test_every_field_of_a_document_is_listed(title: str, contract: type[Contract]) -> None:
@@ -118,6 +124,7 @@ def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
     assert f"At most {DEPTH} objects and arrays" in PAGE
     assert f"has {len(load().vectors)} envelopes" in PAGE
     assert all(f"`{action}`" in section("A command") for action in ActionName)
+    assert all(f"`{outcome}`" in section("What a hub signs") for outcome in Outcome)
 
 
 @pytest.mark.parametrize("reason", Reason, ids=str)

@@ -1,7 +1,6 @@
 """Other programs come to the same answer about the same bytes: Node's crypto and openssl, both ways."""
 
 import json
-import os
 import shutil
 import subprocess
 from base64 import b64decode
@@ -22,7 +21,7 @@ from pydantic import JsonValue
 from edgeagent.contracts.command import COMMAND_BYTES, COMMAND_TYPE
 from edgeagent.contracts.door import encode
 from edgeagent.core.envelope import RefusedEnvelopeError, sign, verify
-from tests.core.test_vectors import ALL, keys_of
+from tests.core.test_vectors import ALL, believed, keys_of
 from tests.support.keys import MemoryKey, keyring_of
 from tests.vectors.making import payload
 from tests.vectors.vector import FILE, Stage, Vector
@@ -39,7 +38,6 @@ def node(*words: str, given: bytes = b"") -> JsonValue:
     told = subprocess.run(
         ["node", str(PROGRAM), *words],
         input=given,
-        env={**os.environ, "COMMAND_BYTES": str(COMMAND_BYTES)},
         capture_output=True,
         check=True,
     )
@@ -51,8 +49,7 @@ def signers_here(vector: Vector) -> list[str] | None:
     """Who has signed a vector, as we see it; None when nobody known has."""
     if vector.stage is Stage.ENVELOPE:
         return None
-    keys = keys_of(ALL.policies[vector.policy])
-    return list(verify(vector.raw, keys, COMMAND_TYPE, limit=COMMAND_BYTES).signers)
+    return list(believed(vector).signers)
 
 
 def encoding_by_hand(kind: bytes, body: bytes) -> bytes:
@@ -103,11 +100,7 @@ def mangled(count: int) -> Iterator[Vector]:
 def signers_of(vector: Vector) -> list[str] | None:
     """Who has signed an envelope, as we see it."""
     try:
-        return list(
-            verify(
-                vector.raw, keys_of(ALL.policies[vector.policy]), COMMAND_TYPE, limit=COMMAND_BYTES
-            ).signers
-        )
+        return list(believed(vector).signers)
     except RefusedEnvelopeError:
         return None
 
@@ -158,7 +151,7 @@ def openssl_verifies(folder: Path, public: bytes, message: bytes, signature: byt
     ids=lambda vector: vector.name,
 )
 def test_openssl_verifies_what_we_do_and_refuses_what_we_do(vector: Vector, tmp_path: Path) -> None:
-    fields, keys = json.loads(vector.raw), keys_of(ALL.policies[vector.policy])
+    fields, keys = json.loads(vector.raw), keys_of(vector)
     message = encoding_by_hand(fields["payloadType"].encode(), b64decode(fields["payload"]))
 
     signers = {

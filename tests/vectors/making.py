@@ -14,7 +14,7 @@ from edgeagent.contracts.scalars import timestamp_text
 from edgeagent.core.envelope import sign
 from edgeagent.ids import Epoch, HubId
 from tests.support.published_keys import TEST_1, TEST_2, TEST_3, TEST_1024, TEST_SHA_ABC, PublishedKey
-from tests.vectors.vector import Stage, Terms, Vector
+from tests.vectors.vector import Kind, Stage, Terms, Vector
 
 DESK, NIGHT, CLOCK, GUEST, STRANGER = TEST_1, TEST_2, TEST_3, TEST_1024, TEST_SHA_ABC
 """``DESK`` may do all, ``NIGHT`` may switch one lamp, ``CLOCK`` tells the time, ``GUEST`` might once,
@@ -97,9 +97,9 @@ def refused(name: str, why: str, raw: bytes, reason: Reason, **rest: object) -> 
     return _vector(name, why, raw, Stage.GATE, "refused", reason, rest)
 
 
-def no_command(name: str, why: str, body: bytes) -> Vector:
+def no_command(name: str, why: str, body: bytes, **rest: object) -> Vector:
     """Something that a known key has signed as a command, and that is none."""
-    return _vector(name, why, signed(body), Stage.COMMAND, "refused", Reason.MALFORMED, {})
+    return _vector(name, why, signed(body), Stage.COMMAND, "refused", Reason.MALFORMED, rest)
 
 
 def no_proof(name: str, why: str, raw: bytes, reason: Reason = Reason.MALFORMED, **rest: object) -> Vector:
@@ -107,8 +107,8 @@ def no_proof(name: str, why: str, raw: bytes, reason: Reason = Reason.MALFORMED,
     return _vector(name, why, raw, Stage.ENVELOPE, "refused", reason, rest)
 
 
-def terms(**changes: JsonValue) -> Terms:
-    """The ordinary policy, with changes."""
+def terms(*guards: PublishedKey, **changes: JsonValue) -> Terms:
+    """The ordinary policy, with changes; ``guards`` hold its ``stop`` roles."""
     document: Fields = {
         "type": "policy",
         "version": 1,
@@ -139,8 +139,9 @@ def terms(**changes: JsonValue) -> Terms:
             "toggle": {"tier": "medium", "longest_validity": "1m"},
         },
     }
-    speakers = (DESK, NIGHT, GUEST)
-    return Terms(keys={key.id: key.public.hex() for key in speakers}, document=document | changes)
+    speakers = {Kind.COMMAND: (DESK, NIGHT, GUEST), Kind.ORDER: guards}
+    keys = {kind: {key.id: key.public.hex() for key in those} for kind, those in speakers.items()}
+    return Terms(keys=keys, document=document | changes)
 
 
 def _vector(

@@ -6,8 +6,11 @@
 import { createHash, createPrivateKey, createPublicKey, sign, verify } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 
-const COMMAND_TYPE = 'application/vnd.edgeagent.command.v1+json'
-const COMMAND_BYTES = Number(process.env.COMMAND_BYTES)
+// By kind: the payload type, and the most bytes of an envelope around one.
+const TYPES = {
+  command: ['application/vnd.edgeagent.command.v1+json', 32768],
+  order: ['application/vnd.edgeagent.order.v1+json', 8192],
+}
 const MOST_SIGNATURES = 8
 // What comes before the 32 raw bytes of an Ed25519 public key in SubjectPublicKeyInfo (RFC 8410).
 const SPKI = Buffer.from('302a300506032b6570032100', 'hex')
@@ -71,10 +74,11 @@ function parsed(raw) {
   return { payload: bytes(payload), payloadType, signatures }
 }
 
-export function signersOf(raw, keys) {
-  if (raw.length > COMMAND_BYTES) refuse('too large')
+export function signersOf(raw, kind, keys) {
+  const [type, most] = TYPES[kind]
+  if (raw.length > most) refuse('too large')
   const { payload, payloadType, signatures } = parsed(raw)
-  if (payloadType !== COMMAND_TYPE) refuse('another kind')
+  if (payloadType !== type) refuse('another kind')
   const message = encoding(payloadType, payload)
   const good = signatures.filter(({ keyid, sig }) => {
     if (!Object.hasOwn(keys, keyid)) return false
@@ -86,10 +90,10 @@ export function signersOf(raw, keys) {
 
 function judged(file) {
   const { policies, vectors } = JSON.parse(readFileSync(file, 'utf-8'))
-  return Object.fromEntries(vectors.map(({ name, policy, envelope, spaces }) => {
+  return Object.fromEntries(vectors.map(({ name, kind, policy, envelope, spaces }) => {
     try {
       const raw = Buffer.concat([Buffer.from(envelope, 'base64'), Buffer.alloc(spaces, ' ')])
-      return [name, signersOf(raw, policies[policy].keys)]
+      return [name, signersOf(raw, kind, policies[policy].keys[kind])]
     } catch {
       return [name, null]
     }

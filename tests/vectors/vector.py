@@ -4,13 +4,17 @@
 They are made by ``python -m tests.vectors`` out of published keys, so that nobody has to believe the file.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue
 
+from edgeagent.contracts.command import COMMAND_BYTES, COMMAND_TYPE
 from edgeagent.contracts.door import Contract, decode
+from edgeagent.contracts.order import ORDER_BYTES, ORDER_TYPE
 from edgeagent.contracts.scalars import (
     Base64,
     DeviceIdField,
@@ -36,12 +40,28 @@ class Stage(StrEnum):
     """It is a command; the gate has judged it."""
 
 
+class Kind(StrEnum):
+    """What an envelope is to be."""
+
+    COMMAND = "command"
+    """A command."""
+    ORDER = "order"
+    """An order to stop or resume a kind of command."""
+
+
+TYPES: Final[Mapping[Kind, tuple[str, int]]] = MappingProxyType(
+    {Kind.COMMAND: (COMMAND_TYPE, COMMAND_BYTES), Kind.ORDER: (ORDER_TYPE, ORDER_BYTES)}
+)
+"""The payload type of each kind, and the most bytes of an envelope around one."""
+
+
 class Vector(Contract):
     """One envelope and its answer.
 
     Attributes:
         name: unique, for people and test reports.
         why: what is special about it.
+        kind: as what it comes.
         policy: by which it is judged, by name; its keys are those whose word counts.
         hub: whom it comes to.
         epoch: of that hub.
@@ -51,12 +71,14 @@ class Vector(Contract):
         stage: how far it comes.
         answer: what the hub says.
         reason: why; absent when it is accepted.
+        last: of an order: the sequence of the last word on its kind; absent for none.
         spaces: how many spaces follow the envelope's bytes.
         envelope: its bytes, in base64.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,64}$")]
     why: str
+    kind: Kind = Field(default=Kind.COMMAND, strict=False)
     policy: str
     hub: HubIdField
     epoch: EpochField
@@ -66,6 +88,7 @@ class Vector(Contract):
     stage: Stage = Field(strict=False)
     answer: Literal["accepted", "held", "refused"]
     reason: str | None = None
+    last: Annotated[int, Field(ge=1, lt=2**63)] | None = None
     spaces: Annotated[int, Field(ge=0)] = 0
     envelope: Base64
 
@@ -79,11 +102,11 @@ class Terms(Contract):
     """A policy by which vectors are judged.
 
     Attributes:
-        keys: the public keys whose signature under a command counts, by their id.
+        keys: for each kind the public keys whose signature counts, by their id.
         document: the policy's payload.
     """
 
-    keys: dict[KeyIdField, PublicKeyHex]
+    keys: dict[Annotated[Kind, Field(strict=False)], dict[KeyIdField, PublicKeyHex]]
     document: dict[str, JsonValue]
 
 

@@ -4,7 +4,7 @@ import json
 
 from edgeagent.contracts.door import encode
 from edgeagent.contracts.scalars import timestamp_text
-from tests.vectors import of_commands, of_envelopes
+from tests.vectors import of_approvals, of_commands, of_envelopes, of_orders
 from tests.vectors.making import DAY, NOW, SECOND, terms
 from tests.vectors.vector import Vectors
 
@@ -14,9 +14,16 @@ def whole() -> Vectors:
     return Vectors(
         policies={
             "ordinary": terms(),
+            of_approvals.GUARDED: of_approvals.guarded(),
+            of_orders.WATCHED: of_orders.watched(),
             "over": terms(issued_at=timestamp_text(NOW - 30 * DAY), expires_at=timestamp_text(NOW - SECOND)),
         },
-        vectors=[*of_envelopes.vectors(), *of_commands.vectors()],
+        vectors=[
+            *of_envelopes.vectors(),
+            *of_commands.vectors(),
+            *of_approvals.vectors(),
+            *of_orders.vectors(),
+        ],
     )
 
 
