@@ -79,15 +79,16 @@ async def _of_queue(arguments: argparse.Namespace, issuer: "Issuer") -> int:
             return 0
         status = 0
         async for id_ in refused_for_their_epoch(client, arguments.hub):
-            command = await _refused(client, arguments, id_)
-            if command.expires_at <= clock().wall().best:
-                print(f"{id_} its time is over")
-            elif arguments.yes or _is_wanted(command):
-                try:
+            try:
+                command = await _refused(client, arguments, id_)
+                if command.expires_at <= clock().wall().best:
+                    print(f"{id_} its time is over")
+                elif arguments.yes or _is_wanted(command):
                     await _send_anew(client, arguments, issuer, command)
-                except RejectedError as why:
-                    complain(f"{id_}: {why}")
-                    status = 1
+            except RejectedError as why:
+                # One that cannot be signed anew keeps none of the others from it.
+                complain(f"{id_}: {why}")
+                status = 1
         return status
 
 
@@ -102,7 +103,7 @@ async def _refused(client: "IssuerClient", arguments: argparse.Namespace, id_: C
     status = await client.status(arguments.hub, id_)
     if not was_refused_for_its_epoch(status):
         raise RejectedError(f"command {id_} was not refused for its epoch; see: edgeagent issuer watch")
-    return command_in(await client.envelope(arguments.hub, id_))
+    return command_in((await client.envelopes(arguments.hub, id_))[-1])
 
 
 async def _send_anew(

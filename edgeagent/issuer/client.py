@@ -178,10 +178,6 @@ class IssuerClient:
         [device] = order.command.devices
         return (await self.receipts(order, within=within, hub_key=hub_key))[device]
 
-    async def envelope(self, hub: HubId, command: CommandId) -> bytes:
-        """What a command's issuer sent, with the most signatures that came. Raises as ``status``."""
-        return (await self._get(f"/v1/hubs/{hub}/commands/{command}/envelope", {})).body
-
     async def receipts(
         self, order: SignedCommand, *, within: timedelta, hub_key: bytes | None = None
     ) -> dict[DeviceId, Receipt]:

@@ -145,15 +145,6 @@ class IssuerSide:
                     return answer(status)
                 await heard(bell, within=left)
 
-    async def envelope(self, request: web.Request, _who: Principal) -> web.Response:
-        """GET commands/{id}/envelope: what its issuer sent, byte for byte."""
-        hub = hub_of(request, self._service.tokens)
-        command = _command_of(request)
-        envelope = await self._service.database.read(lambda db: commands.envelope(db, hub, command))
-        if envelope is None:
-            raise ProblemError(HTTPStatus.NOT_FOUND, Fault.NOT_FOUND, "there is no such command")
-        return answer_bytes(envelope)
-
     async def envelopes(self, request: web.Request, _who: Principal) -> web.Response:
         """GET commands/{id}/envelopes: the command as it was sent, with its signatures."""
         hub = hub_of(request, self._service.tokens)
@@ -238,12 +229,18 @@ class IssuerSide:
             GateRefusedError: it is not queued.
             QueueFullError: too many wait.
         """
-        policy, most = self._service.policy.current(), self._service.limits.waiting
+        in_force, most = self._service.policy.current(), self._service.limits.waiting
 
         def take(tx: Transaction) -> CommandStatus:
             current = hubs.current_epoch(tx, hub)
             epoch = None if current is None else current.epoch
-            world = GateWorld(hub=hub, epoch=epoch, now=now.wall, policy=policy)
+            world = GateWorld(
+                hub=hub,
+                epoch=epoch,
+                now=now.wall,
+                policy=None if in_force is None else in_force.policy,
+                policy_until=None if in_force is None else in_force.until,
+            )
             if type_of(raw, limit=ORDER_BYTES) == ORDER_TYPE:
                 return _take_order(tx, raw, world, now, most)
             passed = judge(raw, world)
@@ -263,8 +260,8 @@ class IssuerSide:
         log.info(
             "command refused", extra={"reason": why.reason, "origin": origin, "command": why.command or ""}
         )
-        policy = self._service.policy.current()
-        rule = BreakerRule() if policy is None else policy.breaker
+        in_force = self._service.policy.current()
+        rule = BreakerRule() if in_force is None else in_force.policy.breaker
 
         def count(tx: Transaction) -> Turn | None:
             refusals.count(tx, origin=origin, reason=why.reason, sample=why.command, now=now)

@@ -116,9 +116,18 @@ class Desk:
         await self.queue.send(order)
         return order
 
-    async def receipt(self, order: SignedCommand, *, within: timedelta) -> Receipt:
-        """Wait for the receipt of a command for one device, and verify it. Raises as the client's."""
-        return await self.queue.receipt(order, within=within)
+    async def receipt(
+        self, order: SignedCommand, *, within: timedelta, hub_key: bytes | None = None
+    ) -> Receipt:
+        """Wait for the receipt of a command for one device. Raises as the client's.
+
+        Args:
+            order: what was sent.
+            within: how long to wait at most.
+            hub_key: the hub's public key: its signature on the receipt is verified. Without it the receipt
+                is held against what was signed, and is otherwise the queue's word.
+        """
+        return await self.queue.receipt(order, within=within, hub_key=hub_key)
 
 
 @asynccontextmanager

@@ -5,20 +5,35 @@ not verify, the earlier policy stays in force.
 """
 
 import logging
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, Protocol
 
 from edgeagent.contracts.policy import Policy
 from edgeagent.errors import AgentError, ConfigurationError
 from edgeagent.issuer.repository.files import MissingFileError, RepositoryFiles
-from edgeagent.issuer.repository.trusted import read_trusted
+from edgeagent.issuer.repository.trusted import Trusted, read_trusted
 
 log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """A policy with its end.
+
+    Attributes:
+        policy: what it says.
+        until: when it ends, or what stands behind it; None for its own end alone.
+    """
+
+    policy: Policy
+    until: datetime | None = None
 
 
 class PolicyInForce(Protocol):
     """Says which policy is in force."""
 
-    def current(self) -> Policy | None:
+    def current(self) -> InForce | None:
         """The policy; None when the server was not given one."""
         ...
 
@@ -27,9 +42,9 @@ class FixedPolicy:
     """One policy, for as long as the server runs."""
 
     def __init__(self, policy: Policy | None) -> None:
-        self._policy = policy
+        self._policy = None if policy is None else InForce(policy)
 
-    def current(self) -> Policy | None:
+    def current(self) -> InForce | None:
         """That policy."""
         return self._policy
 
@@ -40,7 +55,7 @@ class RepositoryPolicy:
     def __init__(self, files: RepositoryFiles) -> None:
         self._files = files
         self._mark: tuple[int, int, int] | None = None
-        self._policy: Policy | None = None
+        self._policy: InForce | None = None
 
     def load(self) -> None:
         """Read it for the first time.
@@ -50,11 +65,11 @@ class RepositoryPolicy:
         """
         try:
             self._mark = self._files.mark()
-            self._policy = read_trusted(self._files).policy
+            self._policy = _in_force(read_trusted(self._files))
         except AgentError as why:
             raise ConfigurationError(f"{self._files.folder}: {why}") from why
 
-    def current(self) -> Policy | None:
+    def current(self) -> InForce | None:
         """The newest that verifies."""
         try:
             mark = self._files.mark()
@@ -67,12 +82,20 @@ class RepositoryPolicy:
 
     def _renew(self) -> None:
         try:
-            policy = read_trusted(self._files).policy
+            found = _in_force(read_trusted(self._files))
         except AgentError as why:
             log.error("repository does not verify, the earlier policy stays", extra={"why": str(why)})  # noqa: TRY400 - the words say it all
             return
-        if self._policy is not None and policy.version < self._policy.version:
-            log.error("repository went back, the earlier policy stays", extra={"version": policy.version})
+        if self._policy is not None and found.policy.version < self._policy.policy.version:
+            log.error(
+                "repository went back, the earlier policy stays", extra={"version": found.policy.version}
+            )
             return
-        self._policy = policy
-        log.info("policy in force", extra={"version": policy.version})
+        self._policy = found
+        log.info("policy in force", extra={"version": found.policy.version})
+
+
+def _in_force(trusted: Trusted) -> InForce:
+    # As at a hub: the root says who may sign, and its end keeps out what is new only.
+    ends = [end for part, end in trusted.expiries.items() if part != "root"]
+    return InForce(trusted.policy, min(ends))

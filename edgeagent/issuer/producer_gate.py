@@ -44,12 +44,14 @@ class GateWorld:
         epoch: the life of its database, by its newest hello; None before the first.
         now: the queue's time.
         policy: who may sign what; None when the queue was not given it.
+        policy_until: when what stands behind the policy ends, if that is not the policy's own end alone.
     """
 
     hub: HubId
     epoch: Epoch | None
     now: datetime
     policy: Policy | None
+    policy_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,7 @@ def _objections_of_policy(
             hub=world.hub,
             epoch=epoch,
             policy=policy,
+            policy_until=world.policy_until,
             operator_key=None,
             wall=sure,
             boot=(BootId(""), timedelta(0)),

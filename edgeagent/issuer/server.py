@@ -153,11 +153,6 @@ def application(service: Service) -> web.Application:
                 f"{here}/commands/{{command}}", behind(tokens, _READERS, issuer.command), allow_head=False
             ),
             web.get(
-                f"{here}/commands/{{command}}/envelope",
-                behind(tokens, _READERS, issuer.envelope),
-                allow_head=False,
-            ),
-            web.get(
                 f"{here}/commands/{{command}}/envelopes",
                 behind(tokens, _READERS, issuer.envelopes),
                 allow_head=False,

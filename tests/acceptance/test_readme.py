@@ -15,8 +15,10 @@ from typing import Final
 import pytest
 
 from edgeagent.contracts.receipt import Outcome, Receipt
+from edgeagent.errors import SuspiciousError
 from edgeagent.ids import DeviceId, HubId
 from edgeagent.issuer.keys import PrivateKey, load_public_key, save_key, save_public_key
+from edgeagent.store.hubkey import public_half
 from tests.firmware_sim.process import fleet
 from tests.support.brokers import Mosquitto, wait_until
 from tests.support.queue_server import QueueServer
@@ -182,7 +184,10 @@ async def test_its_python_leads_from_a_backend_to_a_verified_receipt(folder: Pat
             switch_on = names["switch_on"]
             assert callable(switch_on)
 
-            receipt = await switch_on(server.url, HubId("hub-1"), DeviceId(PLUG))
+            hub_key = public_half(folder / "state" / "hub.key")
+            receipt = await switch_on(server.url, HubId("hub-1"), DeviceId(PLUG), hub_key)
+            with pytest.raises(SuspiciousError, match="its hub has not signed"):
+                await switch_on(server.url, HubId("hub-1"), DeviceId(PLUG), PrivateKey.new().public)
         finally:
             os.killpg(agent.pid, signal.SIGTERM)
             agent.wait(30)

@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 from edgeagent.contracts.policy import RoleKind
-from edgeagent.issuer.keys import PrivateKey, load_public_key, save_public_key
+from edgeagent.issuer.keys import PrivateKey, load_public_key, save_key, save_public_key
 from edgeagent.issuer.policies import load_policy
 from edgeagent.issuer.repository.files import RepositoryFiles
 from edgeagent.issuer.repository.trusted import Trusted, read_trusted
+from edgeagent.issuer.wire import RefusalsAnswer
 from tests.cli.building import Said, typed
 from tests.issuer.publishing import Reader
 from tests.issuer.test_signers import TOOL
+from tests.support.queue_server import QueueServer
 
 
 class Desk:
@@ -276,3 +278,28 @@ def test_a_folder_of_nobody_is_named(tmp_path: Path) -> None:
     said = typed("issuer", "refresh", "--folder", str(tmp_path))
 
     assert (said.status, "make one by: edgeagent issuer init" in said.err) == (78, True)
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("V7", "V5")
+def test_what_the_gate_refused_is_shown_by_origin(tmp_path: Path) -> None:
+    with QueueServer(tmp_path) as server:
+        hub = server.new_hub()
+        (tmp_path / "token").write_text(server.issuer_token)
+        (tmp_path / "token").chmod(0o600)
+        login = ("--queue", server.url, "--token-file", str(tmp_path / "token"))
+        save_key(PrivateKey.new(), tmp_path / "desk.pem")
+        signing = ("--key", str(tmp_path / "desk.pem"), "--hub", hub.id, "--epoch", "0123456789abcdef0123")
+        signed = typed("issuer", "command", "sign", "tv-1", "power", "on=true", *signing)
+        (tmp_path / "command.json").write_text(signed.out)
+
+        sent = typed("issuer", "command", "send", str(tmp_path / "command.json"), *login)
+        told = typed("issuer", "refusals", *login)
+        as_json = typed("--json", "issuer", "refusals", *login).report(RefusalsAnswer)
+
+    assert (sent.status, "wrong_epoch" in sent.err) == (1, True)
+    assert re.search(
+        r"^\d{4}-\d\d-\d\d \d\d:\d\d +1 +wrong_epoch +token:desk +[0-9a-f-]+$", told.out, re.MULTILINE
+    )
+    assert [(row.reason, row.count) for row in as_json.refusals] == [("wrong_epoch", 1)]
+    assert as_json.breakers == []

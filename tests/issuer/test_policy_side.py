@@ -15,9 +15,11 @@ from edgeagent.issuer.keys import PrivateKey, load_key
 from edgeagent.issuer.policy_in_force import RepositoryPolicy
 from edgeagent.issuer.repository.files import RepositoryFiles
 from edgeagent.issuer.repository.policy_keys import without_key
+from edgeagent.issuer.repository.publishing import Publisher
+from edgeagent.issuer.repository.signing import Lifetimes
 from edgeagent.issuer.settings import ServerSettings
 from tests.issuer.building import batch, hello, order, real_clock
-from tests.issuer.publishing import Issuing, Reader, issuing
+from tests.issuer.publishing import Issuing, Reader, days, issuing
 from tests.issuer.raw import ask
 from tests.support.queue_server import KnownHub, QueueServer
 
@@ -145,14 +147,36 @@ def test_while_the_repository_does_not_verify_the_earlier_policy_stays(tmp_path:
     timestamp.write_bytes(b"{}")
     seen = policy.current()
     assert seen is not None
-    assert seen.version == 1
+    assert seen.policy.version == 1
     timestamp.unlink()
     assert policy.current() == seen
 
     timestamp.write_bytes(good)
     now = policy.current()
     assert now is not None
-    assert now.version == 2
+    assert now.policy.version == 2
+    assert now.until == issuer.made.trusted.expiries["timestamp"]
+
+
+@pytest.mark.requirement("V7", "P2")
+async def test_when_the_timestamp_has_ended_nothing_is_queued_until_it_is_renewed(tmp_path: Path) -> None:
+    issuer = issuing(tmp_path)
+    issuer.clock.passes(days(-29))
+    publisher = Publisher(issuer.folder, issuer.clock, Lifetimes(online=days(28)))
+    publisher.refresh()
+    with QueueServer(tmp_path / "queue", repository=tmp_path / "venue" / "repository") as server:
+        hub = server.new_hub("venue-7")
+        await greet(server, hub)
+        desk = load_key(tmp_path / "keys" / "desk.pem")
+        async with IssuerClient(server.settings(server.issuer_token), real_clock()) as cloud:
+            with pytest.raises(RefusedByQueueError, match="policy_expired"):
+                await cloud.send(order(hub.id, key=desk))
+            assert (await cloud.hub(hub.id)).waiting == 0
+
+            issuer.clock.passes(days(29))
+            publisher.refresh()
+
+            await cloud.send(order(hub.id, key=desk))
 
 
 def test_a_repository_that_is_none_is_told_at_the_start(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from edgeagent.issuer.repository.files import RepositoryFiles
 from edgeagent.issuer.repository.folder import IssuerFolder, tuf_key
 from edgeagent.issuer.repository.founding import Plan, found
 from edgeagent.issuer.repository.policy_keys import key_named, lost_roles, with_key, without_key
-from edgeagent.issuer.repository.publishing import Publisher
+from edgeagent.issuer.repository.publishing import KEPT_SNAPSHOTS, Publisher
 from edgeagent.issuer.repository.signing import Lifetimes, MissingKeysError
 from edgeagent.issuer.repository.trusted import DamagedRepositoryError, read_trusted
 from tests.issuer.building import ManualClock
@@ -179,6 +179,17 @@ def test_root_and_policy_are_renewed_by_two_of_three_root_keys(tmp_path: Path) -
     assert trusted.expiries["root"] == TODAY + days(1030)
     assert trusted.expiries["targets"] == TODAY + days(665)
     assert hub.read(repository(issuer)).version == 1
+
+
+@pytest.mark.requirement("P2", "R7")
+def test_what_is_renewed_daily_does_not_fill_the_disk(tmp_path: Path) -> None:
+    issuer = issuing(tmp_path)
+    for _ in range(KEPT_SNAPSHOTS + 20):
+        issuer.publisher.refresh()
+
+    snapshots = list((repository(issuer) / "metadata").glob("*.snapshot.json"))
+    assert len(snapshots) == KEPT_SNAPSHOTS + 1
+    assert Reader.new(tmp_path / "hub", first_root(issuer)).read(repository(issuer)).version == 1
 
 
 def test_a_wrong_passphrase_changes_nothing(tmp_path: Path) -> None:

@@ -92,9 +92,9 @@ async def test_the_queue_tells_which_commands_were_refused_for_their_epoch_and_w
     assert was_refused_for_its_epoch(await cloud.status(hub.id, lost.command.id))
     assert not was_refused_for_its_epoch(await cloud.status(hub.id, denied.command.id))
     assert not was_refused_for_its_epoch(await cloud.status(hub.id, waiting.command.id))
-    assert await cloud.envelope(hub.id, lost.command.id) == lost.envelope
+    assert await cloud.envelopes(hub.id, lost.command.id) == [lost.envelope]
     with pytest.raises(RefusedByQueueError, match="no such command"):
-        await cloud.envelope(hub.id, LATER)  # type: ignore[arg-type]  # an id of nothing
+        await cloud.envelopes(hub.id, LATER)  # type: ignore[arg-type]  # an id of nothing
 
 
 @pytest.mark.requirement("P2")

@@ -1,7 +1,7 @@
 """The repository as files, in the layout that hubs read (TUF specification 1.0, consistent snapshots).
 
     metadata/1.root.json  2.root.json ...       every root there ever was
-    metadata/7.snapshot.json  4.targets.json    by version; an earlier one stays for whoever reads it
+    metadata/7.snapshot.json  4.targets.json    by version; earlier ones stay for whoever reads them
     metadata/timestamp.json                     the only file that is ever replaced
     targets/<sha256>.policy.json                the policy, plain JSON
 
@@ -95,6 +95,20 @@ class RepositoryFiles:
             ConfigurationError: the disk does not take it; what was there is as it was.
         """
         write_whole(self._folder / "metadata" / name, content)
+
+    def forget_snapshots(self, *, before: int) -> None:
+        """Remove snapshots below a version: each renewal makes one, and nobody reads the old ones.
+
+        Raises:
+            ConfigurationError: one cannot be removed.
+        """
+        for path in (self._folder / "metadata").glob("*.snapshot.json"):
+            version = path.name.partition(".")[0]
+            if version.isdigit() and int(version) < before:
+                try:
+                    path.unlink(missing_ok=True)
+                except OSError as why:
+                    raise ConfigurationError(f"{path}: {why.strerror}") from why
 
     def write_target(self, name: str, content: bytes) -> None:
         """Put a policy in its place. Raises as ``write_metadata``."""

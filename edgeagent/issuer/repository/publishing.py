@@ -33,6 +33,8 @@ from edgeagent.issuer.repository.signing import (
 )
 from edgeagent.issuer.repository.trusted import Trusted, read_trusted, target_file_name
 
+KEPT_SNAPSHOTS: Final = 30
+"""How many earlier snapshots stay for readers in the middle."""
 ONLINE_ROLES: Final = ("snapshot", "timestamp")
 """The roles of the online key."""
 
@@ -104,7 +106,9 @@ class Publisher:
         """Renew snapshot and timestamp, by the online key alone. Raises as ``publish``."""
         trusted = self.read()
         self._put(self._next_parts(trusted, None, self._by(trusted.root.signed)))
-        return self.read()
+        renewed = self.read()
+        self._files.forget_snapshots(before=renewed.snapshot.signed.version - KEPT_SNAPSHOTS)
+        return renewed
 
     def renew(self) -> Trusted:
         """Renew the root and the signature on the policy too, by the offline keys. Raises as ``publish``."""

@@ -40,9 +40,6 @@ _FIND: Final = """
 SELECT command, payload_sha256, action, state, accepted_at, lent
   FROM commands WHERE hub = :hub AND command = :command
 """
-_ENVELOPE: Final = """
-SELECT envelope FROM deliveries WHERE hub = :hub AND command = :command ORDER BY number DESC LIMIT 1
-"""
 _ENVELOPES: Final = """
 SELECT envelope FROM deliveries WHERE hub = :hub AND command = :command ORDER BY number
 """
@@ -331,12 +328,6 @@ def status(db: Snapshot, hub: HubId, command: CommandId, now: Instant) -> Comman
             CloudEvent.model_validate_json(each["event"]) for each in results if each["event"] is not None
         ],
     )
-
-
-def envelope(db: Snapshot, hub: HubId, command: CommandId) -> bytes | None:
-    """The newest envelope around a command; None when there is none of that id."""
-    row = db.row(_ENVELOPE, {"hub": hub, "command": command})
-    return None if row is None else bytes(row["envelope"])
 
 
 def envelopes(db: Snapshot, hub: HubId, command: CommandId) -> list[bytes]:
