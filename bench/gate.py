@@ -97,11 +97,12 @@ def gate_costs() -> dict[str, float]:
     }
 
 
-def rates(*, times: int = _TIMES, rounds: int = _ROUNDS) -> tuple[dict[str, float], dict[str, float]]:
+def rates(*, times: int = 20, rounds: int = 200) -> tuple[dict[str, float], dict[str, float]]:
     """Verdicts a second of each kind, and for each the bare verifications a second of the same rounds.
 
     What is measured takes turns, so that a slow moment of the machine is everybody's; each counts at its
-    best.
+    best. A turn takes some milliseconds: less than other programs are given at once, so that some of the
+    turns are undisturbed on a busy machine too.
     """
     cases = _cases()
     for case in cases.values():
