@@ -114,6 +114,9 @@ _READINGS: Final = json.JSONDecoder(
     parse_float=_reading_float,
 )
 
+_AGAIN: Final = json.JSONEncoder(ensure_ascii=False)
+"""Writes out what was parsed; made once, since making it takes as long as writing a command."""
+
 
 def parse(raw: bytes, *, limit: int) -> JsonValue:
     """Turn bytes into a JSON value, or refuse them.
@@ -152,7 +155,7 @@ def decode(contract: type[C], raw: bytes, *, limit: int) -> C:
     """
     value = parse(raw, limit=limit)
     try:
-        return contract.model_validate_json(json.dumps(value, ensure_ascii=False))
+        return contract.model_validate_json(_AGAIN.encode(value))
     except ValidationError as why:
         raise MalformedError(faults(why)) from why
 
