@@ -33,6 +33,7 @@ from edgeagent.issuer.store.commands import IdConflictError, QueueFullError
 from edgeagent.issuer.store.opening import Instant
 from edgeagent.issuer.tokens import Principal
 from edgeagent.issuer.wire import (
+    MOST_VOID,
     CommandState,
     CommandStatus,
     DevicesAnswer,
@@ -158,6 +159,7 @@ class IssuerSide:
         """GET a hub: its epoch, its newest hello, what is stored of its streams."""
         hub = hub_of(request, self._service.tokens)
         query = read_query(request, HubQuery)
+        now = Instant.of(self._service.clock)
 
         def read(db: Snapshot) -> HubStatus:
             current = hubs.current_epoch(db, hub)
@@ -169,6 +171,7 @@ class IssuerSide:
                 hello=None if current is None else current.hello,
                 streams=[] if shown is None else [streams.status(db, hub, shown, one) for one in Stream],
                 waiting=commands.waiting(db, hub),
+                void=commands.void(db, hub, now, most=MOST_VOID),
                 audit=None if shown is None else heads.status(db, hub, shown),
             )
 

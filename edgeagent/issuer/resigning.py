@@ -58,18 +58,23 @@ def same_intent(command: Command, epoch: Epoch, *, valid_for: timedelta | None =
 
 
 def was_refused_for_its_epoch(status: CommandStatus) -> bool:
-    """Whether a hub has refused all of a command because of its epoch."""
+    """Whether all of a command was refused because of its epoch, by its hub or before it was ever lent."""
+    if status.reason is not None:
+        return status.reason == Reason.WRONG_EPOCH
     return status.state.is_over and bool(status.results) and all(map(_is_about_epoch, status.results))
 
 
 async def refused_for_their_epoch(client: IssuerClient, hub: HubId) -> AsyncIterator[CommandId]:
-    """The commands that a hub has refused in its present life because of their epoch, oldest first.
+    """The commands that were refused because of their epoch, by the queue or by the hub in its present life.
 
     Raises:
         RefusedByQueueError: there is no such hub, or it has not said hello.
         LinkError: no answer.
     """
-    seen: set[CommandId] = set()
+    void = (await client.hub(hub)).void
+    for command in void:
+        yield command
+    seen: set[CommandId] = set(void)
     after = 0
     while True:
         page = await client.events(hub, Stream.RECORD, after=after, most=_PAGE)

@@ -27,6 +27,8 @@ from edgeagent.contracts.scalars import (
     Words,
 )
 
+MOST_VOID: Final = 1000
+"""The most commands of an earlier epoch in one answer."""
 MOST_RANGES: Final = 256
 """The most ranges of a stream in one answer."""
 
@@ -131,6 +133,8 @@ class HubStatus(Contract):
         hello: that hello.
         streams: of that epoch, or of the one that was asked for.
         waiting: how many commands it has not acknowledged.
+        void: commands that were signed for an earlier epoch and never lent, whose time is not over; the
+            newest ``MOST_VOID``, oldest first.
         audit: the head of its audit trail, of the same epoch as the streams; None when it told none.
     """
 
@@ -139,6 +143,7 @@ class HubStatus(Contract):
     hello: CloudEvent | None = None
     streams: list[StreamStatus]
     waiting: Annotated[int, Field(ge=0)]
+    void: Annotated[list[CommandIdField], Field(max_length=MOST_VOID)] = Field(default_factory=list)
     audit: HeadStatus | None = None
 
 

@@ -40,6 +40,10 @@ _FIND: Final = """
 SELECT command, payload_sha256, action, state, accepted_at, lent
   FROM commands WHERE hub = :hub AND command = :command
 """
+_VOID: Final = """
+SELECT command FROM commands WHERE hub = :hub AND state = 'refused' AND expires_at > :now
+ ORDER BY accepted_at DESC LIMIT :most
+"""
 _ENVELOPES: Final = """
 SELECT envelope FROM deliveries WHERE hub = :hub AND command = :command ORDER BY number
 """
@@ -328,6 +332,12 @@ def status(db: Snapshot, hub: HubId, command: CommandId, now: Instant) -> Comman
             CloudEvent.model_validate_json(each["event"]) for each in results if each["event"] is not None
         ],
     )
+
+
+def void(db: Snapshot, hub: HubId, now: Instant, *, most: int) -> list[CommandId]:
+    """Commands of an earlier epoch that were never lent and whose time is not over, oldest first."""
+    rows = db.rows(_VOID, {"hub": hub, "now": now.milliseconds, "most": most})
+    return [CommandId(row["command"]) for row in reversed(rows)]
 
 
 def envelopes(db: Snapshot, hub: HubId, command: CommandId) -> list[bytes]:
