@@ -136,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer({"times": sorted(self.taken.times.items())})
 
     def _upload(self, path: str, query: dict[str, list[str]], body: bytes) -> dict[str, object]:
-        told = {name: values[0] for name, values in query.items()}
+        told = {name: query[name][0] for name in ("batch", "epoch", "stream")}
         numbers = self.taken.take(f"{told['epoch']}/{told['stream']}/".encode(), body)
         hub = path.split("/")[3]
         # Both programs send the numbers of an upload in one run without a hole.
