@@ -38,7 +38,7 @@ PLUGS: Final = 4
 HOUR: Final = timedelta(hours=1)
 VALID: Final = timedelta(minutes=5)
 
-pytestmark = [pytest.mark.slow, pytest.mark.requirement("R4", "T5", "T6")]
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("R4", "T5", "T6"), pytest.mark.threat("T9", "T10")]
 
 
 class FakedClock:

@@ -79,6 +79,7 @@ def done(venue: Venue) -> None:
     assert venue.effects(PLUG, ActionName.TOGGLE) == count + 1
 
 
+@pytest.mark.threat("T4")
 def test_an_earlier_copy_that_is_put_back_is_noticed_and_does_nothing_again(tmp_path: Path) -> None:
     """Neither what was open in it, nor what it does not remember to have done."""
     port = free_port()

@@ -69,6 +69,7 @@ def runs_of(venue: Venue, order: SignedCommand) -> int:
 
 
 @pytest.mark.requirement("I3", "T9")
+@pytest.mark.threat("T4", "T16")
 def test_a_command_that_comes_a_hundred_times_and_again_after_a_kill_is_done_once(
     venue: Venue, queue: ReplayingQueue
 ) -> None:
@@ -92,6 +93,7 @@ def test_a_command_that_comes_a_hundred_times_and_again_after_a_kill_is_done_onc
 
 
 @pytest.mark.requirement("T5")
+@pytest.mark.threat("T4")
 def test_a_recorded_command_whose_time_is_over_is_refused(venue: Venue, queue: ReplayingQueue) -> None:
     now = ProvenClock(SystemTime()).wall().best
     old = venue.sign(PLUG, ActionName.TOGGLE, clock=ManualClock(now - HOUR))
@@ -107,6 +109,7 @@ def test_a_recorded_command_whose_time_is_over_is_refused(venue: Venue, queue: R
 
 @pytest.mark.requirement("V7")
 @pytest.mark.usefixtures("queue")
+@pytest.mark.threat("T4")
 def test_the_real_queue_does_not_even_take_a_command_whose_time_is_over(venue: Venue) -> None:
     now = ProvenClock(SystemTime()).wall().best
     old = venue.sign(PLUG, ActionName.TOGGLE, clock=ManualClock(now - HOUR))
@@ -162,6 +165,7 @@ def test_a_command_that_was_decided_on_an_old_version_touches_nothing(
 
 
 @pytest.mark.requirement("T4")
+@pytest.mark.threat("T5")
 def test_an_earlier_command_that_is_held_back_until_a_later_one_is_done_is_superseded(
     venue: Venue, queue: ReplayingQueue
 ) -> None:
@@ -180,6 +184,7 @@ def test_an_earlier_command_that_is_held_back_until_a_later_one_is_done_is_super
 
 
 @pytest.mark.requirement("T8")
+@pytest.mark.threat("T4")
 def test_a_hub_that_has_lost_its_database_does_nothing_that_was_signed_for_the_old_one(
     venue: Venue, queue: ReplayingQueue
 ) -> None:

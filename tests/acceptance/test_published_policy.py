@@ -18,6 +18,7 @@ from edgeagent.contracts.receipt import Outcome
 from edgeagent.issuer.wire import CommandState
 from tests.support.agents import AgentProcess
 from tests.support.agents_keys import Keys
+from tests.support.agents_policy import published, wait_for_version
 from tests.support.agents_venue import HUB, PLUG, Venue
 from tests.support.brokers import free_port, wait_until
 from tests.support.keys import MemoryKey
@@ -41,28 +42,12 @@ def policy_of(keys: Keys, version: int, *, desk: MemoryKey | None = None) -> byt
     return encode(policy.model_copy(update=changes))
 
 
-def published(agent: AgentProcess, repository: Repository, source: str) -> None:
-    """Have an agent look every second for what a repository publishes; it does not run."""
-    root = agent.folder / "root.json"
-    root.write_bytes(repository.first_root)
-    sections = agent.config.read_text("utf-8").splitlines()
-    kept = [line for line in sections if not line.startswith(("[policy]", "file = ", "signer = "))]
-    kept += ["[policy]", f'source = "{source}"', f'root = "{root.name}"', 'refresh = "1s"', ""]
-    agent.config.write_text("\n".join(kept), "utf-8")
-
-
-def wait_for_version(agent: AgentProcess, version: int) -> None:
-    """Wait until a version is in force."""
-    wait_until(
-        lambda: agent.status().policy.version == version, f"version {version} of the policy", within=60
-    )
-
-
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path / "repository", now=datetime.now(UTC))
 
 
+@pytest.mark.threat("T15")
 def test_a_revoked_key_moves_nothing_and_without_its_source_the_hub_goes_on(
     tmp_path: Path, repository: Repository
 ) -> None:
@@ -111,6 +96,7 @@ def stored(agent: AgentProcess) -> list[tuple[object, ...]]:
     return query(agent.database, "SELECT version, target, root, timestamp, snapshot, targets FROM policy")
 
 
+@pytest.mark.threat("T6")
 def test_a_folder_that_is_put_back_to_an_earlier_state_changes_nothing(
     tmp_path: Path, repository: Repository, agent: AgentProcess
 ) -> None:
@@ -140,6 +126,7 @@ def test_a_folder_that_is_put_back_to_an_earlier_state_changes_nothing(
     assert kinds == [("policy_accepted",), ("policy_refused",), ("policy_refused",)]
 
 
+@pytest.mark.threat("T12")
 def test_after_months_in_a_drawer_it_follows_every_root(repository: Repository, agent: AgentProcess) -> None:
     keys = Keys()
     repository.publishes(policy_of(keys, 1))

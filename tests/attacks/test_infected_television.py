@@ -17,7 +17,7 @@ from tests.support.agents_venue import PLUG, Venue
 from tests.support.brokers import wait_until
 from tests.support.stores import query
 
-pytestmark = [pytest.mark.slow, pytest.mark.requirement("T1", "M6")]
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("T1", "M6"), pytest.mark.threat("T1")]
 
 TOPIC: Final = "tasmota_000001"
 """The plug's."""
@@ -86,6 +86,7 @@ def _is_past_the_agent(television: Television, venue: Venue) -> None:
     )
 
 
+@pytest.mark.threat("T3")
 def test_what_a_television_leaves_in_the_broker_does_nothing_after_a_restart(venue: Venue) -> None:
     toggle = venue.sign(PLUG, ActionName.TOGGLE)
     with Television(venue.broker) as television:

@@ -54,6 +54,7 @@ def rights(folder: Path) -> dict[str, int]:
     return {each.name: stat.S_IMODE(each.stat().st_mode) for each in found}
 
 
+@pytest.mark.threat("T49")
 @pytest.mark.requirement("V6")
 def test_whatever_the_umask_no_file_of_the_state_is_anybody_elses(agent: AgentProcess) -> None:
     agent.admit_by_hand("plug", "tasmota", topic="plug")
@@ -67,6 +68,7 @@ def test_whatever_the_umask_no_file_of_the_state_is_anybody_elses(agent: AgentPr
     assert {name: oct(mode) for name, mode in found.items() if mode & 0o077} == {}
 
 
+@pytest.mark.threat("T49")
 @pytest.mark.requirement("V6")
 def test_a_database_that_was_readable_is_closed_at_the_next_start(agent: AgentProcess) -> None:
     agent.kill()
@@ -78,6 +80,7 @@ def test_a_database_that_was_readable_is_closed_at_the_next_start(agent: AgentPr
     assert all(mode & 0o077 == 0 for name, mode in rights(agent.state_dir).items() if "hub.db" in name)
 
 
+@pytest.mark.threat("T49")
 @pytest.mark.requirement("V6")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 def test_somebody_else_reads_and_writes_neither_the_state_nor_the_door(sections: str) -> None:
@@ -110,6 +113,7 @@ def types(agent: AgentProcess, *words: str) -> Said:
     return typed("--config", str(agent.config), *words)
 
 
+@pytest.mark.threat("T49")
 @pytest.mark.requirement("V5")
 @pytest.mark.parametrize("name", ["--json", "-h", "--config", "-", "--"])
 def test_what_stands_behind_two_dashes_is_never_an_option(agent: AgentProcess, name: str) -> None:
@@ -129,6 +133,7 @@ def test_what_stands_behind_two_dashes_is_never_an_option(agent: AgentProcess, n
     assert agent.devices().devices == []
 
 
+@pytest.mark.threat("T49")
 @pytest.mark.requirement("V5")
 @pytest.mark.parametrize(
     "words",
@@ -166,6 +171,7 @@ def refused(folder: Path, sections: str, **files: int) -> tuple[int, str, AgentP
         return agent.wait_for_end(), agent.log, agent
 
 
+@pytest.mark.threat("T54")
 @pytest.mark.requirement("H4")
 @pytest.mark.parametrize(
     ("sections", "place"),
@@ -200,6 +206,7 @@ CLOUD: Final = '[cloud]\nurl = "https://queue.example"\ntoken_file = "token"\n'
 LOGIN: Final = '[broker]\nusername = "agent"\npassword_file = "password"\n'
 
 
+@pytest.mark.threat("T54")
 @pytest.mark.requirement("H4", "A2")
 @pytest.mark.parametrize("mode", [0o604, 0o660])
 @pytest.mark.parametrize(
@@ -219,6 +226,7 @@ def test_a_secret_that_others_may_use_keeps_the_agent_from_starting(
     assert query(agent.database, "SELECT count(*) FROM audit") == [(0,)]
 
 
+@pytest.mark.threat("T54")
 @pytest.mark.requirement("H4")
 def test_a_configuration_that_anybody_may_write_keeps_the_agent_from_starting(
     tmp_path: Path, sections: str
@@ -230,6 +238,7 @@ def test_a_configuration_that_anybody_may_write_keeps_the_agent_from_starting(
     assert not agent.database.exists()
 
 
+@pytest.mark.threat("T54")
 @pytest.mark.requirement("H4")
 def test_a_folder_in_which_anybody_may_write_is_no_place_for_the_state(tmp_path: Path, sections: str) -> None:
     status, log, agent = refused(tmp_path, sections, state=0o777)
@@ -239,6 +248,7 @@ def test_a_folder_in_which_anybody_may_write_is_no_place_for_the_state(tmp_path:
     assert list(agent.state_dir.iterdir()) == []
 
 
+@pytest.mark.threat("T54")
 @pytest.mark.requirement("H4", "V6")
 @pytest.mark.parametrize("mode", [0o640, 0o604])
 def test_the_hubs_key_that_others_may_read_keeps_the_agent_from_starting(

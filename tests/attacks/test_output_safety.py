@@ -35,7 +35,7 @@ from tests.support.device import Device
 from tests.support.portals import Asked, Portal, response
 from tests.support.stores import query
 
-pytestmark = [pytest.mark.slow, pytest.mark.requirement("V5")]
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("V5"), pytest.mark.threat("T45")]
 
 HUB: Final = hub_id("venue-7")
 TELEVISION: Final = Path(__file__).parents[1] / "flows" / "television.toml"
@@ -125,6 +125,7 @@ def test_whatever_a_device_calls_itself_is_listed_without_harm(attacked: Attacke
 
 
 @pytest.mark.requirement("M4")
+@pytest.mark.threat("T31", "T32")
 def test_what_is_no_id_or_no_level_of_a_topic_is_not_even_proposed(attacked: Attacked) -> None:
     for text in IDS.values():
         attacked.announces("020000000001", mac=text)
@@ -148,6 +149,7 @@ def test_what_is_no_id_or_no_level_of_a_topic_is_not_even_proposed(attacked: Att
 
 
 @pytest.mark.requirement("M4")
+@pytest.mark.threat("T31", "T32")
 def test_nobody_can_admit_a_device_under_such_an_id_topic_or_label(attacked: Attacked) -> None:
     before = query(attacked.agent.database, "SELECT device FROM devices")
     named = ("devices", "admit", "tv-2", "--profile", "television")
@@ -354,6 +356,7 @@ def test_a_policy_with_names_that_mean_harm_is_refused_whole(tmp_path: Path, whe
 
 
 @pytest.mark.requirement("H4")
+@pytest.mark.threat("T31", "T32")
 def test_no_hub_bears_such_a_name(tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     for text in IDS.values():

@@ -76,6 +76,7 @@ def twisted(good: bytes) -> Iterator[bytes]:
     yield good.decode().encode("utf-16")
 
 
+@pytest.mark.threat("T29", "T30", "T31")
 def test_no_command_is_carried_out_of_which_two_parsers_might_say_different_things(
     venue: Venue, queue: ReplayingQueue
 ) -> None:
@@ -107,6 +108,7 @@ def refusals_of_form(venue: Venue) -> int:
 
 
 @pytest.mark.usefixtures("queue")
+@pytest.mark.threat("T30")
 def test_a_reading_that_is_no_number_is_left_out_and_the_others_of_its_message_stay(venue: Venue) -> None:
     with Television(venue.broker) as neighbour:
         for place, number in enumerate(("NaN", "Infinity", "-Infinity", "1e999", "9" * 400)):
@@ -126,6 +128,7 @@ def test_a_reading_that_is_no_number_is_left_out_and_the_others_of_its_message_s
 
 
 @pytest.mark.usefixtures("queue")
+@pytest.mark.threat("T29", "T31")
 def test_a_message_that_is_no_json_says_nothing_and_the_next_one_is_heard(venue: Venue) -> None:
     whole = f'{{"ENERGY":{{"Total":{FIRST}}}}}'.encode()
     wait_until(lambda: "power" in venue.agent.device(PLUG).readings, "the plug's own readings")

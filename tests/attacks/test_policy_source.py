@@ -117,6 +117,7 @@ REFUSED: dict[Callable[[Repository], None], str] = {
 
 
 @pytest.mark.parametrize("attack", REFUSED, ids=lambda attack: attack.__name__)
+@pytest.mark.threat("T6", "T8", "T11", "T12", "T13", "T15")
 def test_it_is_refused_and_the_policy_in_force_stays_through_a_restart(
     repository: Repository, agent: AgentProcess, attack: Callable[[Repository], None]
 ) -> None:
@@ -146,6 +147,7 @@ def test_it_is_refused_and_the_policy_in_force_stays_through_a_restart(
 
 
 @pytest.mark.parametrize("role", ["timestamp", "snapshot"])
+@pytest.mark.threat("T7", "T15")
 def test_a_fast_forward_by_a_stolen_online_key_is_recovered_from_without_a_visit(
     repository: Repository, agent: AgentProcess, role: str
 ) -> None:

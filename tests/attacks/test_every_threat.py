@@ -1,0 +1,69 @@
+"""Every threat of the list that the trust layer answers has a story against the running agent.
+
+A story bears ``@pytest.mark.threat("T4")``, or its module does. Most are told in this room; those that are a
+venue's life as well are told in ``tests/acceptance``.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+TESTS: Final = Path(__file__).parents[1]
+ROOMS: Final = (TESTS / "attacks", TESTS / "acceptance")
+THREATS: Final = {
+    "T1": "a device of the local network publishes commands",
+    "T3": "a command or reading is left in the broker",
+    "T4": "a signed command is replayed, here or elsewhere",
+    "T5": "signed commands are reordered",
+    "T6": "an old policy is published again",
+    "T9": "the hub starts in 1970",
+    "T10": "the clock jumps, and back",
+    "T11": "the same old policy is published for ever",
+    "T12": "keys are rotated while the hub is away",
+    "T13": "one key counts twice",
+    "T15": "an online key is stolen",
+    "T16": "a delivery comes many times, or with other content",
+    "T29": "parsers read one text differently",
+    "T30": "numbers that are none",
+    "T31": "text that is not what it looks like",
+    "T32": "ids that mean something in a topic",
+    "T45": "text that means something to a terminal or a log",
+    "T48": "an approval is reused, forged, or one's own",
+    "T49": "somebody else on the hub's machine",
+    "T54": "a configuration that lets others in",
+}
+"""What has to have a story, in a few words."""
+
+
+def marked(node: ast.AST) -> Iterator[str]:
+    """The threats that are named anywhere in a piece of source."""
+    for call in ast.walk(node):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "pytest.mark.threat":
+            yield from (str(ast.literal_eval(argument)) for argument in call.args)
+
+
+def stories(room: Path) -> Iterator[tuple[str, frozenset[str]]]:
+    """The tests of a room, each with its threats."""
+    for path in sorted(room.glob("test_*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        of_module = {threat for node in tree.body if isinstance(node, ast.Assign) for threat in marked(node)}
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+                own = {threat for decorator in node.decorator_list for threat in marked(decorator)}
+                yield f"{path.name}:{node.name}", frozenset(of_module | own)
+
+
+@pytest.mark.parametrize("threat", THREATS)
+def test_it_has_a_story(threat: str) -> None:
+    told = [name for room in ROOMS for name, threats in stories(room) if threat in threats]
+
+    assert told, f"nobody tells of {threat}: {THREATS[threat]}"
+
+
+def test_every_story_of_this_room_says_of_which_threat_it_is() -> None:
+    silent = [name for name, threats in stories(Path(__file__).parent) if not threats]
+
+    assert [name for name in silent if not name.startswith(Path(__file__).name)] == []
