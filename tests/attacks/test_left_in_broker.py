@@ -7,6 +7,7 @@ told of in ``test_infected_television``.
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -17,7 +18,7 @@ from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from tests.attacks.television import Television
 from tests.attacks.test_infected_television import TOPIC
-from tests.support.agents_cloud import FIRST
+from tests.support.agents_cloud import FIRST, numbers_of
 from tests.support.agents_venue import PLUG, Venue
 from tests.support.brokers import wait_until
 from tests.support.stores import query
@@ -118,4 +119,16 @@ def test_a_retained_reading_is_stored_once_however_often_the_hub_starts(
     venue.catch_up()
 
     assert venue.cloud.stored_numbers() == [FIRST, FIRST + 1]
-    assert len(venue.cloud.events(Stream.TELEMETRY)) >= 2
+
+
+def test_a_reading_that_was_left_before_the_hub_came_is_told_as_old(tmp_path: Path) -> None:
+    with Venue(tmp_path) as venue, Television(venue.broker) as television:
+        television.says(f"tele/{TOPIC}/SENSOR", b'{"ENERGY":{"Total":%d}}' % FIRST, retain=True)
+        venue.open()
+        television.says(f"tele/{TOPIC}/SENSOR", b'{"ENERGY":{"Total":%d}}' % (FIRST + 1))
+        venue.cloud.wait_for(2)
+
+        told = venue.cloud.events(Stream.TELEMETRY)
+
+    ages = {number: each.data.get("retained") for each in told for number in numbers_of(each.data)}
+    assert ages == {FIRST: True, FIRST + 1: None}
