@@ -74,9 +74,12 @@ class Turn:
             telling = hear_telemetry(name, value, spec, message.heard)
             if telling is _NOW:
                 telemetry[name] = value
+            elif telling is _LATER and message.retain:
+                # It comes at most once a subscription; later nobody would know that it is old.
+                telemetry[name] = device.shadow.release_telemetry(name, message.heard)
             elif telling is _LATER:
                 self.withholding.add(device.id)
-        self._tell(device, told, telemetry, (time, message.heard))
+        self._tell(device, told, telemetry, (time, message.heard), retained=message.retain)
 
     def _happened(self, device: Device, name: ReadingName, value: Value, when: tuple[EventTime, int]) -> None:
         """Tell a happening: an equal one is another, also within one message."""
@@ -154,8 +157,13 @@ class Turn:
         state: set[ReadingName],
         telemetry: dict[ReadingName, Value],
         when: tuple[EventTime, int],
+        *,
+        retained: bool = False,
     ) -> None:
-        """Make the events of one message: at most one of each stream, and a gap for what was never told."""
+        """Make the events of one message: at most one of each stream, and a gap for what was never told.
+
+        What the broker has stored was read at some earlier time: its event says so.
+        """
         events, (time, boot) = self.events, when
         if device.id in self.changed:
             device.shadow.seal()
@@ -168,7 +176,9 @@ class Turn:
                 data = data_text({"cause": "coalesced", "readings": sorted(state), "changes": coalesced})
                 events.append(NewEvent(Stream.RECORD, EventType.GAP, device.id, time, data))
         if telemetry:
-            data = data_text({"readings": telemetry})
+            data = data_text(
+                {"readings": telemetry, "retained": True} if retained else {"readings": telemetry}
+            )
             events.append(NewEvent(_STREAM, _TYPE, device.id, time, data))
 
 

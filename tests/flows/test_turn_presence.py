@@ -184,6 +184,34 @@ class TestRetained:
             assert not is_live(hub)
             assert hub.devices.all()[0].heard is None
 
+    async def test_a_telemetry_reading_from_a_retained_message_is_told_as_one(self, tmp_path: Path) -> None:
+        async with new_hub(tmp_path) as hub:
+            hub.bus.delivers("dev-1/sensor", b'{"temperature": 21.5}', retain=True)
+            await hub.admits("dev-1")
+            await hub.settles()
+            await says(hub, "dev-1/sensor", b'{"temperature": 23.5}')
+
+            old, live = await hub.told(Stream.TELEMETRY)
+
+            assert old.data == {"readings": {"temperature": 21.5}, "retained": True}
+            assert live.data == {"readings": {"temperature": 23.5}}
+
+    async def test_one_that_would_wait_for_its_interval_is_told_at_once_as_what_it_is(
+        self, tmp_path: Path
+    ) -> None:
+        async with new_hub(tmp_path) as hub:
+            await hub.admits("dev-1")
+            await says(hub, "dev-1/sensor", b'{"signal": 40}')
+            hub.bus.goes_down()
+            hub.bus.delivers("dev-1/sensor", b'{"signal": 50}', retain=True)
+            hub.bus.comes_up(session_present=False)
+            await hub.settles()
+
+            live, old = await hub.told(Stream.TELEMETRY)
+
+            assert live.data == {"readings": {"signal": 40}}
+            assert old.data == {"readings": {"signal": 50}, "retained": True}
+
     async def test_a_live_word_makes_it_live_without_a_new_version(self, tmp_path: Path) -> None:
         async with new_hub(tmp_path) as hub:
             hub.bus.delivers("dev-1/state", b'{"power": true}', retain=True)

@@ -37,7 +37,10 @@ EXAMPLES: Final[Mapping[EventType, dict[str, JsonValue]]] = {
         "etag": "0" * 16,
         "readings": {"power.2": {"value": True, "version": 8, "retained": True}},
     },
-    EventType.TELEMETRY: {"readings": {"temperature.si7021": 21.5, "fw": "14.2", "seq": 7}},
+    EventType.TELEMETRY: {
+        "readings": {"temperature.si7021": 21.5, "fw": "14.2", "seq": 7},
+        "retained": True,
+    },
     EventType.CORRECTED: {"command": "c1", "device": "tv-1", "level": "applied"},
     EventType.REFUSED: {"command": "c1", "reason": "id_conflict", "detail": "", "issuer": "0" * 64},
     EventType.REVALIDATED: {
