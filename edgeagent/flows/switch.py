@@ -8,7 +8,7 @@ sent are left to run to their confirmation: it is not true any more that nothing
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -72,6 +72,11 @@ class KillSwitch:
         self._worlds = worlds
         self._settling = settling
         self._around = worlds.around
+        self._thrown: list[Callable[[], None]] = []
+
+    def when_thrown(self, tell: Callable[[], None]) -> None:
+        """Have ``tell`` called whenever an order or somebody at the hub may have changed what is stopped."""
+        self._thrown.append(tell)
 
     async def load(self) -> None:
         """Remember what was stopped before this start."""
@@ -245,6 +250,8 @@ class KillSwitch:
 
     def _done(self, standings: list[Standing], events: int) -> None:
         self._remember(standings)
+        for tell in self._thrown:
+            tell()
         self._around.outbox.stored({Stream.RECORD}, events)
 
     def _remember(self, standings: list[Standing]) -> None:
