@@ -1,5 +1,6 @@
 """What a start makes of the database that it finds and of the mark beside it."""
 
+import json
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -12,10 +13,12 @@ from edgeagent.clock import BUILT_AT, FloorSource, ProvenClock
 from edgeagent.config import Config
 from edgeagent.contracts.event import EventType, Stream
 from edgeagent.contracts.floormark import EpochReason, FloorMark
+from edgeagent.contracts.order import Verb
 from edgeagent.contracts.policy import POLICY_TYPE
 from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.stops import Standing
 from edgeagent.ids import digest, hub_id, new_epoch
-from edgeagent.store import audit, meta, outbox, policy
+from edgeagent.store import audit, meta, outbox, policy, stops
 from edgeagent.store.database import Database
 from edgeagent.store.meta import Life, StoredFloor
 from tests.support.clocks import NOON, ManualReadings
@@ -83,6 +86,22 @@ async def test_a_lost_database_takes_over_what_the_mark_remembers(store: Databas
     assert life == Life(epoch=origin.epoch, reason=EpochReason.LOST, previous=OLD)
     assert await store.read(meta.time_floor) == StoredFloor(NOON, FloorSource.FLOOR_FILE, 2)
     assert await store.read(least_policy_version) == 5
+
+
+@pytest.mark.requirement("B3")
+@pytest.mark.parametrize("was_resumed", [False, True])
+async def test_what_was_stopped_stays_stopped_in_the_next_life(
+    store: Database, config: Config, *, was_resumed: bool
+) -> None:
+    if was_resumed:  # in the earlier copy that was put back
+        word = Standing(kind="tier:high", verb=Verb.RESUME, sequence=9, by="uid:0 root", why="", at=0)
+        await store.write(partial(stops.put, word=word))
+
+    await begun(store, config, clock(), KEY, Before(mark=mark(stops=["action:power", "tier:high"])))
+
+    assert await store.read(stops.stopped) == {"action:power", "tier:high"}
+    [(detail,)] = await store.read(lambda db: db.rows("SELECT detail FROM audit WHERE kind = 'epoch_begun'"))
+    assert json.loads(detail)["stopped"] == ["action:power", "tier:high"]
 
 
 @pytest.mark.requirement("T6")

@@ -17,14 +17,16 @@ from edgeagent.clock import EPOCH, FloorSource, ProvenClock
 from edgeagent.config import Config
 from edgeagent.contracts.event import EventTime, EventType, Stream, data_text
 from edgeagent.contracts.floormark import FloorMark
+from edgeagent.contracts.order import Verb
 from edgeagent.contracts.scalars import timestamp_text
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.epochs import Found, why_new
+from edgeagent.core.stops import Standing
 from edgeagent.errors import BrokenInvariantError, ConfigurationError
 from edgeagent.flows.surroundings import Origin
 from edgeagent.ids import Epoch, new_epoch
 from edgeagent.ports.crash import CrashPoint
-from edgeagent.store import audit, inbox, meta, outbox, receipts
+from edgeagent.store import audit, inbox, meta, outbox, receipts, stops
 from edgeagent.store import policy as policies
 from edgeagent.store.audit import Act, Stamp
 from edgeagent.store.database import Database, Snapshot, Transaction
@@ -82,7 +84,7 @@ async def begun(store: Database, config: Config, clock: ProvenClock, key: bytes,
         floor = before.time_floor(tx)
         if floor is not None and floor != meta.time_floor(tx):
             meta.set_time_floor(tx, floor)
-        life, acts = _life(tx, before, new)
+        life, acts = _life(tx, before, new, time)
         used = 0 if before.mark is None else before.mark.incarnation
         incarnation = meta.next_incarnation(tx, after=used)
         acts.append(_act(AuditKind.STARTED, config.hub.id, {**about, "incarnation": incarnation}))
@@ -96,7 +98,7 @@ async def begun(store: Database, config: Config, clock: ProvenClock, key: bytes,
     return await store.write(begin)
 
 
-def _life(tx: Transaction, before: Before, new: Epoch) -> tuple[Life, list[Act]]:
+def _life(tx: Transaction, before: Before, new: Epoch, time: EventTime) -> tuple[Life, list[Act]]:
     """The life that goes on, or a new one, with what is to be put on record of it."""
     present, mark, aside = meta.life(tx), before.mark, before.set_aside
     head = audit.head(tx)
@@ -126,12 +128,32 @@ def _life(tx: Transaction, before: Before, new: Epoch) -> tuple[Life, list[Act]]
     detail: dict[str, JsonValue] = {"reason": reason}
     if earlier is not None:
         detail["previous"] = earlier
+    stopped = _stop_again(tx, mark, time)
+    if stopped:
+        detail["stopped"] = [*stopped]
     acts = [_act(AuditKind.EPOCH_BEGUN, new, detail)]
     if present is None:
         acts.insert(
             0, _act(AuditKind.DATABASE_CREATED, new, {} if aside is None else {"set_aside": aside.name})
         )
     return life, acts
+
+
+def _stop_again(tx: Transaction, mark: FloorMark | None, time: EventTime) -> list[str]:
+    """Stop what was stopped in the life before; it was not meant for one database (SPEC B3)."""
+    known = stops.stopped(tx)
+    kinds = [kind for kind in (mark.stops if mark is not None and mark.stops else ()) if kind not in known]
+    for kind in kinds:
+        word = Standing(
+            kind=kind,
+            verb=Verb.STOP,
+            sequence=stops.last_sequence(tx, kind) + 1,
+            by="agent",
+            why="it was stopped before this epoch",
+            at=time.at,
+        )
+        stops.put(tx, word)
+    return kinds
 
 
 def _act(kind: AuditKind, subject: str, detail: Mapping[str, JsonValue]) -> Act:

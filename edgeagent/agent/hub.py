@@ -222,6 +222,7 @@ class Hub:
         admission = Admission(self.store, worlds, entering, held, tallies)
         switch = KillSwitch(self.store, worlds, settling, tallies)
         await switch.load()
+        switch.when_thrown(self.keeping.ring)
         desk = Desk(self.store, self.bus, worlds, settling, confirmations, lanes)
         upkeep = Upkeep(self.store, held, desk, settling, around)
         confirmations.when_online(lambda _device: upkeep.bell.ring())

@@ -7,8 +7,12 @@ from typing import Final
 
 from edgeagent.contracts.actions import CATALOGUE, ActionName, ArgumentKind, ArgumentValue
 from edgeagent.contracts.door import parse
+from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.scalars import duration
 from edgeagent.errors import MalformedError, RejectedError
+
+KINDS: Final = "all, tier:low, tier:medium, tier:high, or action:NAME"
+"""The kinds of command that can be stopped, for people."""
 
 _NUMBER_BYTES: Final = 32
 _SHOWN: Final = 40
@@ -32,6 +36,17 @@ def action_of(text: str) -> ActionName:
     if text not in set(ActionName):
         raise RejectedError(f"there is no action {text!r}: {', '.join(ActionName)}")
     return ActionName(text)
+
+
+def kind_of(text: str) -> str:
+    """Read a kind of command, as the kill switch knows them.
+
+    Raises:
+        RejectedError: there is none of that name; says which there are.
+    """
+    if text not in {"all", *(f"tier:{tier}" for tier in Tier), *(f"action:{name}" for name in ActionName)}:
+        raise RejectedError(f"there is no kind {text[:_SHOWN]!r}: {KINDS}")
+    return text
 
 
 def arguments_of(action: ActionName, texts: Sequence[str]) -> dict[str, ArgumentValue]:

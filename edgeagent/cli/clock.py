@@ -42,6 +42,7 @@ def add_to(nouns: Nouns) -> None:
         "is forgotten; no command that has come before runs again. It is put on record with your name.",
     )
     reset.add_argument("time", metavar="TIME", nargs="?", type=_moment, help="as 2027-01-02T03:04:05Z")
+    reset.add_argument("--yes", action="store_true", help="do not ask back")
     reset.set_defaults(handler=_reset_floor)
 
 
@@ -64,26 +65,35 @@ def _confirm(arguments: argparse.Namespace) -> int:
     agent = _agent(arguments)
     if arguments.time is None and not arguments.yes:
         kernel = agent.get("/v1/clock", ClockStanding).kernel
-        if not sys.stdin.isatty():
-            complain(
-                f"this machine's clock says {_written(kernel)}, and nobody can be asked whether it is",
-                "name the time, or --yes if it is",
-            )
-            return EXIT_NOT_SAID
-        print(
-            f"this machine's clock says {_written(kernel)}. Is it right within {arguments.within}? [y/N] ",
-            end="",
-        )
-        if input().strip().lower() not in {"y", "yes"}:
-            complain("nothing was confirmed", "edgeagent clock confirm TIME")
+        told = f"this machine's clock says {_written(kernel)}"
+        if not _agrees(told, f"Is it right within {arguments.within}?", "edgeagent clock confirm TIME"):
             return EXIT_NOT_SAID
     request = ConfirmRequest(time=arguments.time, within=arguments.within)
     return _tell(agent.post("/v1/clock/confirm", request, ClockStanding), arguments)
 
 
 def _reset_floor(arguments: argparse.Namespace) -> int:
+    agent = _agent(arguments)
+    if arguments.time is None and not arguments.yes:
+        clock = agent.get("/v1/clock", ClockStanding)
+        told = f"the floor is {_written(clock.floor)}, by {clock.floor_source}"
+        question = "Set it back as far as it goes, and prove the time anew?"
+        if not _agrees(told, question, "edgeagent clock reset-floor TIME"):
+            return EXIT_NOT_SAID
     request = ResetFloorRequest(time=arguments.time)
-    return _tell(_agent(arguments).post("/v1/clock/reset-floor", request, ClockStanding), arguments)
+    return _tell(agent.post("/v1/clock/reset-floor", request, ClockStanding), arguments)
+
+
+def _agrees(told: str, question: str, otherwise: str) -> bool:
+    """Ask back what was typed without a time; says what to type where nobody agrees or can be asked."""
+    if not sys.stdin.isatty():
+        complain(f"{told}, and nobody can be asked", "name the time, or add --yes")
+        return False
+    print(f"{told}. {question} [y/N] ", end="")
+    if input().strip().lower() in {"y", "yes"}:
+        return True
+    complain("nothing was changed", otherwise)
+    return False
 
 
 def _tell(clock: ClockStanding, arguments: argparse.Namespace) -> int:

@@ -78,6 +78,11 @@ def _send(arguments: argparse.Namespace) -> int:
         print(f"{arguments.device} {action}: refused: {_why(report.refused, report.detail)}")
     else:
         print(f"{arguments.device} {action}: {_line(report.command)}")
+    if report.command is not None and report.command.reason is Reason.NEEDS_APPROVAL and not arguments.json:
+        complain(
+            "it waits for somebody else to agree",
+            f"they type: edgeagent commands approve {report.command.command} {report.command.device}",
+        )
     if report.refused is Reason.NO_POLICY and not arguments.json:
         complain("the hub has no policy", "[policy] in the configuration; edgeagent issuer policy sign")
     return _exit_status(report)
@@ -149,7 +154,9 @@ def _approve(arguments: argparse.Namespace) -> int:
     [command] = meant
     if not arguments.json:
         print(f"device   {command.device}\naction   {_asked(command)}\nissuer   {command.issuer}")
-        print(f"typed by {safe(command.actor)}\nstate    {_line(command)}\npayload  sha256 {command.sha256}")
+        if command.actor != command.issuer:
+            print(f"typed by {safe(command.actor)}")
+        print(f"state    {_line(command)}\npayload  sha256 {command.sha256}")
     if not arguments.yes and not _agrees(f"Approve {name}?"):
         raise RejectedError("not approved")
     request = ApproveRequest(sha256=command.sha256, device=command.device)

@@ -3,13 +3,12 @@
 import argparse
 
 from edgeagent import config as configuration
+from edgeagent.cli.arguments import KINDS, kind_of
 from edgeagent.cli.asking import Agent
 from edgeagent.cli.printing import show_json, since, table
 from edgeagent.cli.words import Nouns
 from edgeagent.contracts.order import Verb
 from edgeagent.contracts.reports.switch import StopsReport, SwitchRequest
-
-_KIND = "all, tier:low, tier:medium, tier:high, or action:NAME"
 
 
 def add_to(nouns: Nouns) -> None:
@@ -19,7 +18,7 @@ def add_to(nouns: Nouns) -> None:
     stop = verbs.add_parser("stop", help="refuse commands of a kind at once, those that wait included")
     resume = verbs.add_parser("resume", help="take them again; what was refused stays refused")
     for verb, parser in ((Verb.STOP, stop), (Verb.RESUME, resume)):
-        parser.add_argument("kind", metavar="KIND", help=_KIND)
+        parser.add_argument("kind", metavar="KIND", help=KINDS)
         parser.add_argument("--why", default="", metavar="TEXT", help="for the record")
         parser.set_defaults(handler=_throw, verb=verb)
     verbs.add_parser("stops", help="what is stopped, by whom and why").set_defaults(handler=_stops)
@@ -30,7 +29,7 @@ def _agent(arguments: argparse.Namespace) -> Agent:
 
 
 def _throw(arguments: argparse.Namespace) -> int:
-    request = SwitchRequest(kind=arguments.kind, why=arguments.why)
+    request = SwitchRequest(kind=kind_of(arguments.kind), why=arguments.why)
     report = _agent(arguments).post(f"/v1/stops/{arguments.verb}", request, StopsReport)
     return _show(arguments, report)
 

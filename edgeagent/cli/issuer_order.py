@@ -3,7 +3,7 @@
 import argparse
 from datetime import timedelta
 
-from edgeagent.cli.arguments import length_of_time
+from edgeagent.cli.arguments import KINDS, kind_of, length_of_time
 from edgeagent.cli.issuer_asking import add_login, add_signing, clock, epoch_of, signers_of
 from edgeagent.cli.words import Nouns
 from edgeagent.contracts.order import Verb
@@ -18,7 +18,7 @@ def add_order(verbs: Nouns) -> None:
     )
     sign = orders.add_parser("sign", help="sign an order to stop or resume; prints its envelope")
     sign.add_argument("verb", choices=[str(verb) for verb in Verb])
-    sign.add_argument("kind", metavar="KIND", help="all, tier:high, action:power")
+    sign.add_argument("kind", metavar="KIND", help=KINDS)
     add_signing(sign)
     sign.add_argument("--hub", required=True, type=hub_id)
     sign.add_argument("--epoch", type=checked_epoch, help="the hub's epoch; the queue is asked if absent")
@@ -35,7 +35,7 @@ def _sign_order(arguments: argparse.Namespace) -> int:
         hub=arguments.hub,
         epoch=epoch_of(arguments),
         verb=Verb(arguments.verb),
-        kind=arguments.kind,
+        kind=kind_of(arguments.kind),
         why=arguments.why,
         valid_for=arguments.valid_for,
     )

@@ -68,15 +68,19 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         return handler(arguments)
     except (AgentError, ValidationError) as why:
-        return _complaint(why)
+        return _complaint(why, arguments.check)
     except BrokenPipeError:
         # Whoever read us has gone; nothing more can be said, not even by Python at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
 
 
-def _complaint(why: AgentError | ValidationError) -> int:
+def _complaint(why: AgentError | ValidationError, advice: str) -> int:
     """Say what went wrong.
+
+    Args:
+        why: what.
+        advice: what to type where a file of the operator's is wrong; empty for nothing.
 
     Returns:
         The exit status.
@@ -90,7 +94,7 @@ def _complaint(why: AgentError | ValidationError) -> int:
             *before, last = str(why).split("\n")
             for mistake in before:
                 complain(mistake)
-            complain(last, "edgeagent config check")
+            complain(last, advice)
             return EXIT_CONFIGURATION
         case AskingRefusedError():
             complain(str(why), why.advice)
@@ -120,6 +124,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f"the configuration (default: $EDGEAGENT_CONFIG or {DEFAULT_PATH})",
     )
     parser.add_argument("--json", action="store_true", help="print answers as JSON")
+    parser.set_defaults(check="edgeagent config check")
     nouns = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for noun in (
         *(run, health, devices, commands, policy, hub, clock, outbox, audit, config, issuer),

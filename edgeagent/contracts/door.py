@@ -168,7 +168,8 @@ def encode(contract: Contract) -> bytes:
 def faults(why: ValidationError, *, most: int = 4) -> str:
     """Say what is wrong with a value, by place; ``decode`` says what of the value is repeated."""
     lines = [
-        f"{'.'.join(_step(step) for step in error['loc']) or 'value'}: {error['msg']}"
+        f"{'.'.join(_step(step) for step in error['loc']) or 'value'}: "
+        + error["msg"].removeprefix("Value error, ")
         for error in why.errors(include_url=False, include_context=False, include_input=False)
     ]
     more = f" (+{len(lines) - most} more)" if len(lines) > most else ""

@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from edgeagent.contracts.door import Contract
+from edgeagent.contracts.order import Kind
 from edgeagent.contracts.scalars import DigestField, EpochField, HubIdField, Timestamp
 
 
@@ -39,6 +40,7 @@ class FloorMark(Contract):
         time_floor: the stored floor of time; None for none.
         floor_resets: how often a person has set that back; the floor of more resets counts.
         policy_version: in force; None for none.
+        stops: the kinds of command that are stopped; None for none.
     """
 
     hub: HubIdField
@@ -50,3 +52,4 @@ class FloorMark(Contract):
     time_floor: Timestamp | None = None
     floor_resets: Annotated[int, Field(ge=0, lt=2**63)] = 0
     policy_version: Annotated[int, Field(ge=1, lt=2**63)] | None = None
+    stops: list[Kind] | None = None

@@ -8,7 +8,7 @@ device on its own. Accepted, held or refused, it is on record before anybody is 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final, assert_never
 
@@ -303,7 +303,9 @@ class Admission:
         actor = asked.opened.verified.signers[0]
         self._entering.record(tx, AuditKind.COMMAND_SIGNED, asked.opened, actor, {"run": row.run})
         again = opened_for(device, signed[0], asked.keys)
-        return self._held.judge_again(row.run, again, asked.world, tx) or AddSignatures()
+        # A command that was typed here stays one, by whatever way its signatures come.
+        world = replace(asked.world, local=row.local)
+        return self._held.judge_again(row.run, again, world, tx) or AddSignatures()
 
     def _refuse(self, tx: Transaction, new: NewCommand, reason: Reason, detail: str) -> None:
         """Put a refusal on record."""

@@ -88,9 +88,15 @@ class EpochWatch:
             level=Level.WARNING,
             summary=f"new epoch {life.epoch}: {_WORDS[life.reason]}; commands signed before are refused, "
             "readings go on",
-            advice="sign what is still wanted anew: edgeagent issuer command resign; "
+            advice=_admit_again(life.reason)
+            + "sign what is still wanted anew: edgeagent issuer command resign; "
             "at the hub edgeagent send works",
         )
+
+
+def _admit_again(reason: EpochReason) -> str:
+    """What else is to be done where nothing of the earlier database is left."""
+    return "" if reason is EpochReason.RESTORED else "admit the devices again: edgeagent devices list; "
 
 
 def _look(db: Snapshot) -> tuple[meta.Life | None, bool]:

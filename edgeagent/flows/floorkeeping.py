@@ -1,4 +1,4 @@
-"""Keeps the floor file up: at each start, with each new policy, each hour, and when the agent stops.
+"""Keeps the floor file up: at each start, with each new policy, stop and resume, each hour, and at the end.
 
 What is written was read from the database, so that it is on the disk before the file names it: the file
 is never ahead of the database that it was written beside (SPEC T8).
@@ -16,7 +16,7 @@ from edgeagent.flows.bells import Bell
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
 from edgeagent.ids import Digest
-from edgeagent.store import audit, meta
+from edgeagent.store import audit, meta, stops
 from edgeagent.store.database import Database, Snapshot
 from edgeagent.store.floorfile import FloorFile
 
@@ -59,6 +59,10 @@ class FloorKeeping:
             await self._bell.wait(_EVERY)
             await self.keep()
 
+    def ring(self) -> None:
+        """What is stopped has changed: write soon."""
+        self._bell.ring()
+
     async def keep(self) -> None:
         """Write a mark of what the database holds now. Whether that worked is told by ``trouble``."""
         async with self._writing:
@@ -87,6 +91,7 @@ class FloorKeeping:
             time_floor=None if floor is None else floor.moment,
             floor_resets=meta.floor_resets(db),
             policy_version=policy_version,
+            stops=sorted(stops.stopped(db)) or None,
         )
 
     def _look_at_policy(self) -> None:

@@ -8,7 +8,7 @@ sent are left to run to their confirmation: it is not true any more that nothing
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -72,6 +72,11 @@ class KillSwitch:
         self._worlds = worlds
         self._settling = settling
         self._around = worlds.around
+        self._thrown: list[Callable[[], None]] = []
+
+    def when_thrown(self, tell: Callable[[], None]) -> None:
+        """Have ``tell`` called whenever an order or somebody at the hub may have changed what is stopped."""
+        self._thrown.append(tell)
 
     async def load(self) -> None:
         """Remember what was stopped before this start."""
@@ -92,10 +97,11 @@ class KillSwitch:
         known = self._tallies.open
 
         def take(tx: Transaction) -> tuple[list[Said], list[Standing], Counts]:
-            said = [each if isinstance(each, Refuse) else self._take(each, wall, tx) for each in came]
             counts = Counts()
-            for each, order, envelope in zip(said, came, envelopes, strict=True):
-                _count(counts, each, order, envelope)
+            said = [
+                self._take(each, envelope, wall, tx, counts)
+                for each, envelope in zip(came, envelopes, strict=True)
+            ]
             self._tallies.write(tx, counts.without(known))
             return said, stops.standings(tx), counts
 
@@ -154,7 +160,13 @@ class KillSwitch:
         except MalformedError as why:
             return Refuse(Reason.MALFORMED, str(why))
 
-    def _take(self, came: _Came, wall: Wall, tx: Transaction) -> Said:
+    def _take(
+        self, came: _Came | Refuse, envelope: bytes, wall: Wall, tx: Transaction, counts: Counts
+    ) -> Said:
+        """Judge one and do it. What anybody can repeat without a key is counted, not written one by one."""
+        if isinstance(came, Refuse):
+            counts.note(Source(AuditKind.COMMANDS_UNVERIFIED, "unknown", came.reason), envelope)
+            return came
         order, verified = came.order, came.verified
         origin = self._around.origin
         known = stops.known(tx, order.id)
@@ -173,12 +185,17 @@ class KillSwitch:
                 stops.remember(tx, order.id, verified.sha256, None)
                 word = self._word(order.kind, order.verb, order.sequence, (issuer, order.why))
                 self._say(tx, word, came)
-            case Refuse(reason, detail):
-                if known is None:
-                    stops.remember(tx, order.id, verified.sha256, reason)
+            case Refuse(reason, detail) if known is None:
+                stops.remember(tx, order.id, verified.sha256, reason)
                 self._refuse(tx, came, reason, detail)
+            case Refuse(reason):
+                # Another under its id is remembered: this one may come as often as somebody has recorded it.
+                counts.note(
+                    Source(AuditKind.COMMAND_REPLAYED, verified.signers[0], reason), envelope, order.id
+                )
             case Duplicate():
-                pass
+                source = Source(AuditKind.COMMAND_REPLAYED, verified.signers[0], Reason.REPLAYED)
+                counts.note(source, envelope, order.id)
         return said
 
     def _say(self, tx: Transaction, word: Standing, came: _Came | None) -> None:
@@ -233,20 +250,13 @@ class KillSwitch:
 
     def _done(self, standings: list[Standing], events: int) -> None:
         self._remember(standings)
+        for tell in self._thrown:
+            tell()
         self._around.outbox.stored({Stream.RECORD}, events)
 
     def _remember(self, standings: list[Standing]) -> None:
         self._worlds.stops.standings = standings
         self._around.metrics.stops.set(len(self._worlds.stops.kinds))
-
-
-def _count(counts: Counts, said: Said, came: _Came | Refuse, envelope: bytes) -> None:
-    """Count what no known key has signed, and what has come before."""
-    if isinstance(came, Refuse):
-        counts.note(Source(AuditKind.COMMANDS_UNVERIFIED, "unknown", came.reason), envelope)
-    elif isinstance(said, Duplicate):
-        source = Source(AuditKind.COMMAND_REPLAYED, came.verified.signers[0], Reason.REPLAYED)
-        counts.note(source, envelope, came.order.id)
 
 
 def _sequence(verb: Verb, wall: Wall, last: int) -> int:

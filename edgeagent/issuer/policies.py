@@ -91,7 +91,7 @@ def read_policy(text: bytes, *, now: datetime, key_file: Callable[[str], bytes])
         raise MalformedError("valid_for: it stands beside expires_at, or issued_at is no time")
     keys = fields.get("keys")
     if isinstance(keys, dict):
-        fields["keys"] = {name: _public_hex(value, key_file) for name, value in keys.items()}
+        fields["keys"] = {name: _public_hex(name, value, key_file) for name, value in keys.items()}
     written = json.dumps(fields, default=_moment_text, ensure_ascii=False).encode()
     return decode(Policy, written, limit=2 * POLICY_BYTES)
 
@@ -142,10 +142,13 @@ def _later(issued: datetime, validity: object) -> datetime:
         raise MalformedError(f"valid_for: {why}") from why
 
 
-def _public_hex(value: object, key_file: Callable[[str], bytes]) -> object:
-    if isinstance(value, str) and _HEX64.fullmatch(value) is None:
+def _public_hex(name: str, value: object, key_file: Callable[[str], bytes]) -> object:
+    if not isinstance(value, str) or _HEX64.fullmatch(value) is not None:
+        return value
+    try:
         return key_file(value).hex()
-    return value
+    except ConfigurationError as why:
+        raise ConfigurationError(f"keys.{name}: {why}") from why
 
 
 def _moment_text(value: object) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.event import EventType, Stream
+from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.ids import Epoch
 from tests.acceptance.replaying_queue import ReplayingQueue
@@ -183,6 +184,30 @@ def test_a_database_that_is_gone_or_broken_begins_a_new_epoch(
     aside = [path for path in venue.agent.state_dir.iterdir() if ".damaged-" in path.name]
     assert bool(aside) == (reason == "damaged")
     assert venue.records_are_whole()
+
+
+@pytest.mark.requirement("B3")
+def test_what_was_stopped_stays_stopped_when_the_database_is_lost(venue: Venue) -> None:
+    before = venue.cloud.epoch
+    assert venue.agent.run("hub", "stop", "action:toggle", "--why", "repairs").returncode == 0
+    wait_until(
+        lambda: any(b"action:toggle" in (venue.agent.state_dir / slot).read_bytes() for slot in SLOTS),
+        "the floor file to name it",
+    )
+    venue.agent.kill()
+    for name in DATABASE:
+        (venue.agent.state_dir / name).unlink(missing_ok=True)
+
+    venue.agent.start()
+
+    assert hello(venue, before)["reason"] == "lost"
+    assert "action:toggle  stopped" in venue.agent.run("hub", "stops").stdout
+    venue.settle()
+    receipt = venue.end_of(venue.order(PLUG, ActionName.TOGGLE))
+    assert receipt.reason is Reason.STOPPED
+    assert venue.effects(PLUG, ActionName.TOGGLE) == 0
+    assert venue.agent.run("hub", "resume", "action:toggle").returncode == 0
+    done(venue)
 
 
 def test_a_floor_file_that_is_lost_alone_or_another_hubs_changes_nothing(venue: Venue) -> None:

@@ -87,6 +87,7 @@ async def test_the_machines_clock_is_confirmed_unseen_only_with_yes(tmp_path: Pa
         (("confirm", "2020-03-01T12:00:00Z"), 1),
         (("reset-floor", "2020-03-01T12:00:00Z"), 1),
         (("reset-floor", "2030-03-01T12:00:00Z"), 1),
+        (("reset-floor",), 1),
     ],
 )
 async def test_what_cannot_be_is_refused_with_a_reason_and_nothing_changes(
@@ -110,6 +111,7 @@ async def test_the_floor_is_set_back(tmp_path: Path) -> None:
 
         assert said.status == 0
         assert "floor     2026-12-01 00:00:00 UTC, by reset" in said.out
+        assert (await typing.types("clock", "reset-floor", "--yes")).status == 0
 
 
 async def test_without_an_agent_it_says_so(tmp_path: Path) -> None:

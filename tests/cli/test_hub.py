@@ -45,6 +45,7 @@ async def test_what_is_no_kind_or_is_not_stopped_is_refused(tmp_path: Path, word
 
         assert said.status == 1
         assert said.err.startswith("edgeagent: ")
+        assert ("tier:high, or action:NAME" in said.err) is (words[1] != "all")
         assert terminal.hub.rows("SELECT 1 FROM stops") == []
 
 
@@ -109,8 +110,9 @@ async def test_who_typed_a_command_cannot_approve_it(tmp_path: Path) -> None:
     async with commanded(tmp_path) as terminal:
         await terminal.hub.television()
         await have_a_say(terminal.hub)
-        await terminal.types("send", TV, "reboot", "--wait", "0s")
+        sent = await terminal.types("send", TV, "reboot", "--wait", "0s")
         [(command,)] = terminal.hub.rows("SELECT command FROM inbox")
+        assert (sent.status, f"edgeagent commands approve {command} {TV}" in sent.err) == (4, True)
 
         said = await terminal.types("commands", "approve", str(command), "--yes")
 

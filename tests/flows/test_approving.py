@@ -150,6 +150,16 @@ async def test_who_typed_it_cannot_approve_it(hub: Hub, typed_by: str, approved_
     assert await stands(hub, command) == (State.QUEUED, None)
 
 
+async def test_what_was_typed_here_goes_on_too_when_somebody_signs_it_elsewhere(hub: Hub) -> None:
+    others = await have_a_say(hub)
+    command = hub.command(REBOOT, valid_for=MINUTE)
+    await hub.admits_local(command, by=ANNA)
+
+    await hub.admits(hub.signed(command, hub.keys.hub, others.chief))
+
+    assert await stands(hub, command) == (State.QUEUED, None)
+
+
 async def _request(hub: Hub, command: Command) -> ApproveRequest:
     return ApproveRequest(sha256=(await hub.row(command)).sha256, device=TV)
 

@@ -183,6 +183,23 @@ async def test_a_wrong_order_is_refused_and_nothing_is_stopped(
 
 
 @pytest.mark.requirement("T9")
+async def test_another_order_under_a_known_id_is_counted_however_often_it_comes(
+    hub: Hub, others: Others
+) -> None:
+    known = order(hub, kind="action:volume")
+    other = order(hub, kind="all", name=known.id)
+    await obeys(hub, others.guard, known)
+
+    said = [each for _ in range(3) for each in await obeys(hub, others.guard, other, other)]
+
+    assert {each.reason for each in said if isinstance(each, Refuse)} == {Reason.ID_CONFLICT}
+    assert [stop.kind for stop in hub.now.switch.stops().stops] == ["action:volume"]
+    [counted] = await hub.audited(AuditKind.COMMAND_REPLAYED)
+    assert (counted["reason"], counted["count"]) == ("id_conflict", 2)
+    assert await hub.audited(AuditKind.ORDER_REFUSED) == []
+
+
+@pytest.mark.requirement("T9")
 async def test_nonsense_is_counted_by_reason_however_much_comes_together(hub: Hub, others: Others) -> None:
     good = signed(order(hub), others.guard)
     flood = [
