@@ -27,6 +27,7 @@ from edgeagent.cli import (
     outbox,
     policy,
     run,
+    worker,
 )
 from edgeagent.cli.asking import AgentDownError, AskingRefusedError
 from edgeagent.cli.printing import Parser, complain, survive_narrow_terminals
@@ -122,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print answers as JSON")
     nouns = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for noun in (
-        *(run, health, devices, commands, policy, hub, clock, outbox, audit, config, issuer),
+        *(run, worker, health, devices, commands, policy, hub, clock, outbox, audit, config, issuer),
         fetch_policy,
     ):
         noun.add_to(nouns)
