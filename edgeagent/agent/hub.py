@@ -156,7 +156,7 @@ class Hub:
         flows["checkpoints"] = checkpoints.run
         worlds = Worlds(devices, trust, around, key.public)
         commands = await self._commands(worlds, key, confirmations, tallies, flows)
-        health = self._health(devices, ingest, uplink, watch, time)
+        health = self._health(devices, ingest, uplink, watch, (time, commands.outside))
         operator = HubOperator(health, clock, commands.local)
         flows["last-health"] = LastHealth(config.last_health, operator).run
         if uplink is not None:
@@ -179,9 +179,15 @@ class Hub:
         )
 
     def _health(
-        self, devices: Devices, ingest: Ingest, uplink: Uplink | None, watch: BrokerWatch, time: Timing
+        self,
+        devices: Devices,
+        ingest: Ingest,
+        uplink: Uplink | None,
+        watch: BrokerWatch,
+        others: tuple[Timing, WaryDesk | None],
     ) -> Health:
         """Build what looks at everything."""
+        time, outside = others
         return Health(
             store=self.store,
             bus=self.bus,
@@ -195,6 +201,7 @@ class Hub:
             around=self.around,
             state_dir=self.config.hub.state_dir,
             started=self.around.clock.boot(),
+            workers=None if outside is None else outside.presence,
         )
 
     async def _further_doors(self, outside: WaryDesk | None) -> list[Door]:
@@ -264,7 +271,7 @@ class Hub:
     def _outside(self, desk: Desk) -> WaryDesk | None:
         """Build what deals with the isolated worker; None where the agent works all by itself."""
         is_outside = self.config.worker.high == "outside"
-        return WaryDesk(desk, OUTSIDE, self.around.clock) if is_outside else None
+        return WaryDesk(desk, OUTSIDE, self.around.clock, self.around.metrics) if is_outside else None
 
     def _lanes(self, desk: Desk, tiers: Collection[Tier]) -> dict[str, Flow]:
         """Build what works commands here, by whom it works as."""

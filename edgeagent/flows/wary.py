@@ -26,6 +26,7 @@ from edgeagent.core.gate.world import World
 from edgeagent.core.testimony import Evidence, doubt
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
 from edgeagent.errors import BrokenInvariantError, LostRaceError, SuspiciousError
+from edgeagent.metrics import Metrics
 from edgeagent.ports.desk import LendingDesk
 
 log = logging.getLogger(__name__)
@@ -41,12 +42,10 @@ class Presence:
     Attributes:
         waiting: how many wait for a command now.
         seen: boot time at which one was last heard of; None for never since the start.
-        distrusted: how often one was not believed.
     """
 
     waiting: int = 0
     seen: timedelta | None = None
-    distrusted: int = 0
 
 
 class WaryDesk:
@@ -56,10 +55,11 @@ class WaryDesk:
         presence: whether workers come.
     """
 
-    def __init__(self, desk: LendingDesk, lanes: frozenset[Tier], clock: Clock) -> None:
+    def __init__(self, desk: LendingDesk, lanes: frozenset[Tier], clock: Clock, metrics: Metrics) -> None:
         self._desk = desk
         self._lanes = lanes
         self._clock = clock
+        self._metrics = metrics
         self._seen: dict[str, Evidence] = {}
         self.presence = Presence()
 
@@ -67,12 +67,11 @@ class WaryDesk:
         """Wait for a command of one of its lanes and lock its device."""
         if lane not in self._lanes:
             raise SuspiciousError(f"the lane {lane} is not worked outside")
-        self.presence.waiting += 1
+        self._waits(1)
         try:
             claim = await self._desk.claim(lane, holder)
         finally:
-            self.presence.waiting -= 1
-            self.presence.seen = self._clock.boot()
+            self._waits(-1)
         self._seen[claim.token] = Evidence(worlds=(claim.world,))
         return claim
 
@@ -94,6 +93,8 @@ class WaryDesk:
         if claim.attempts >= claim.tier.attempts:
             raise SuspiciousError("its attempts are spent")
         await self._judge(claim)
+        if claim.attempts:
+            self._metrics.retries.inc()
         self._note(claim, lambda seen: replace(seen, is_acted=True))
         result = await self._desk.publish(claim, step)
         self._note(claim, lambda seen: replace(seen, result=result))
@@ -155,10 +156,15 @@ class WaryDesk:
         self._seen.pop(claim.token, None)
         raise LostRaceError(f"the gate says otherwise now: {verdict.reason}")
 
+    def _waits(self, more: int) -> None:
+        self.presence.waiting += more
+        self.presence.seen = self._clock.boot()
+        self._metrics.workers_waiting.set(self.presence.waiting)
+
     def _check(self, claim: Claim, said: Ending | Later) -> None:
         why = doubt(claim, said, self._evidence(claim))
         if why:
-            self.presence.distrusted += 1
+            self._metrics.workers_disbelieved.inc()
             log.warning(
                 "worker not believed",
                 extra={"command": claim.asked.command.id, "device": claim.device, "why": why},

@@ -1,20 +1,15 @@
 """The work socket: commands are worked beside the agent as they are inside it."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from edgeagent.contracts.policy import Level, Tier
-from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
-from edgeagent.core.lifecycle import State
-from edgeagent.flows.claims import LEASE
 from tests.adapters.working import Bench, new_bench
 from tests.flows.scripted import Television
-from tests.flows.signing import POWER, REBOOT, SECOND, TOGGLE
-from tests.support.waiting import eventually
+from tests.flows.signing import POWER
 
 
 @pytest.fixture

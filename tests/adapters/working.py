@@ -111,7 +111,7 @@ async def new_bench(folder: Path) -> AsyncIterator[Bench]:
     # Not below the test's own folder: the path of a Unix socket has at most 107 bytes (unix(7)).
     with tempfile.TemporaryDirectory(prefix="edgeagent-") as run_dir:
         async with new_hub(folder) as hub:
-            desk = WaryDesk(hub.now.desk, frozenset(Tier), hub.clock)
+            desk = WaryDesk(hub.now.desk, frozenset(Tier), hub.clock, hub.now.around.metrics)
             bench = Bench(hub, desk, Path(run_dir) / "work.sock")
             server = WorkSocket(bench.path, desk, None, hub.clock)
             await server.open()

@@ -63,6 +63,7 @@ class WorkSocket:
     def __init__(self, path: Path, desk: LendingDesk, user: int | None, clock: Clock) -> None:
         self._path = path
         self._desk = desk
+        self._own = user is None
         self._users = {0, os.geteuid()} if user is None else {0, os.geteuid(), user}
         self._clock = clock
         self._server: asyncio.Server | None = None
@@ -74,7 +75,8 @@ class WorkSocket:
         Raises:
             ConfigurationError: there can be no socket at that path.
         """
-        before = os.umask(0o177)
+        # A user of its own gets to it by the agent's group, which is the worker's too.
+        before = os.umask(0o177 if self._own else 0o117)
         try:
             self._path.unlink(missing_ok=True)
             self._server = await asyncio.start_unix_server(self._serve, self._path, limit=REQUEST_BYTES)
