@@ -21,7 +21,7 @@ from edgeagent.core.work import Claim, Ending, Later, StepName
 from edgeagent.errors import LostRaceError
 from edgeagent.flows.claims import LEASE
 from edgeagent.flows.dispatch import Dispatch
-from edgeagent.ids import device_id, label
+from edgeagent.ids import ReadingName, device_id, label
 from edgeagent.ports.desk import StoppedError, WorkDesk
 from edgeagent.ports.links import LinkError
 from tests.adapters.working import Bench, new_bench
@@ -202,7 +202,7 @@ async def test_a_device_is_read_as_it_is_now(shop: Shop) -> None:
     world = await desk.read_device(claim)
 
     assert world.shadow is not None
-    assert {name: held.value for name, held in world.shadow.state.items()}["volume"] == 33
+    assert {name: held.value for name, held in world.shadow.state.items()}[ReadingName("volume")] == 33
     assert world.policy == claim.world.policy
 
 

@@ -18,20 +18,13 @@ from edgeagent.adapters.work_socket.client import WorkClient
 from edgeagent.adapters.work_socket.server import WorkSocket
 from edgeagent.contracts.door import Contract, decode, encode
 from edgeagent.contracts.policy import Tier
-from edgeagent.contracts.work import ANSWER_BYTES, Grip, WorkAnswer
-from edgeagent.core.work import Claim
+from edgeagent.contracts.work import ANSWER_BYTES, WorkAnswer
 from edgeagent.flows.dispatch import Dispatch
 from edgeagent.flows.wary import WaryDesk
 from tests.flows.commanding import Hub, new_hub
 from tests.support.waiting import DEADLINE
 
 _LENGTH: Final = struct.Struct(">I")
-
-
-def grip_of(claim: Claim, **changes: object) -> Grip:
-    """What proves a claim; or nearly does."""
-    fields: dict[str, object] = {"run": claim.run, "token": claim.token, "fence": claim.fence}
-    return Grip.model_validate(fields | changes)
 
 
 class Stranger:
@@ -83,26 +76,37 @@ class Bench:
     desk: WaryDesk
     path: Path
     _workers: list[WorkClient] = field(default_factory=list)
+    _strangers: list[Stranger] = field(default_factory=list)
 
     def worker(self) -> WorkClient:
         """A worker with a connection of its own."""
-        client = WorkClient(self.path, lambda: 0.0)
+        return self.worker_at(self.path)
+
+    def worker_at(self, path: Path) -> WorkClient:
+        """The same, at another socket."""
+        client = WorkClient(path, lambda: 0.0)
         self._workers.append(client)
         return client
 
-    def dispatch(self, desk: WorkClient | None = None, lane: Tier = Tier.LOW) -> Dispatch:
-        """What works the commands that such a worker claims, as the worker's process does."""
-        around = self.hub.now.around
-        return Dispatch(desk or self.worker(), lane, around.clock, around.chance, around.metrics)
+    async def works(self, lane: Tier = Tier.LOW) -> None:
+        """Have a worker claim what is due and work it as far as it goes, as the worker's process does."""
+        desk, around = self.worker(), self.hub.now.around
+        async with asyncio.timeout(DEADLINE):
+            claim = await desk.claim(lane, "worker-2")
+        await Dispatch(desk, lane, around.clock, around.chance, around.metrics).work(claim)
 
-    async def stranger(self) -> Stranger:
-        """Somebody who connects."""
-        return Stranger(*await asyncio.open_unix_connection(self.path, limit=ANSWER_BYTES))
+    async def stranger(self, path: Path | None = None) -> Stranger:
+        """Somebody who connects; to another socket, if one is named."""
+        stranger = Stranger(*await asyncio.open_unix_connection(path or self.path, limit=ANSWER_BYTES))
+        self._strangers.append(stranger)
+        return stranger
 
     def close(self) -> None:
         """Have all workers hang up."""
-        for each in self._workers:
-            each.close()
+        for worker in self._workers:
+            worker.close()
+        for stranger in self._strangers:
+            stranger.hangs_up()
 
 
 @asynccontextmanager

@@ -110,12 +110,14 @@ class WorkSocket:
             log.info("worker gone", extra={"pid": pid})
         except (MalformedError, SuspiciousError) as why:
             log.warning("worker cut off", extra={"pid": pid, "uid": uid, "why": str(why)})
+        except asyncio.CancelledError:
+            # By ``close``, and by nobody else: what is out is void with this start, and asyncio would
+            # tell the end of a connection as an error.
+            return
         finally:
             self._serving.discard(task)
             writer.close()
-            # Not when we ourselves are being ended: the store may be closing already.
-            if not task.cancelling():
-                await caller.let_go()
+        await caller.let_go()
 
     async def _converse(
         self, caller: Caller, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
