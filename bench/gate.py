@@ -33,8 +33,8 @@ from edgeagent.core.gate.roles import keyring
 from edgeagent.core.gate.verdict import Accept, Duplicate, Moment, Verdict
 from edgeagent.core.gate.world import Known, World
 from edgeagent.core.profile.compile import Gateway, compile_device
+from edgeagent.core.profile.facts import Facts
 from edgeagent.core.profile.load import load
-from edgeagent.flows.worlds import Facts
 from edgeagent.profiles.shipped import shipped_profiles
 from tests.core.gating import DESK, HUB, LAMP, OWN, asked, command, envelope, policy, world
 

@@ -192,6 +192,17 @@ class WebSection(Contract):
     listen: Listen = Field(default="127.0.0.1:9464", description="Loopback address and port.")
 
 
+class WorkerSection(Contract):
+    """Who works the commands of the high tier."""
+
+    high: Literal["inside", "outside"] = Field(
+        default="inside", description="Who works the high tier: the agent, or `edgeagent worker` beside it."
+    )
+    user: UnixName | None = Field(
+        default=None, description="Unix user of that worker, if it is not the agent's own."
+    )
+
+
 class ProfilesSection(Contract):
     """Device profiles of your own."""
 
@@ -217,6 +228,7 @@ class Config(Contract):
     uplink: UplinkSection = UplinkSection()
     audit: AuditSection = AuditSection()
     web: WebSection | None = WebSection()
+    worker: WorkerSection = WorkerSection()
     profiles: ProfilesSection = ProfilesSection()
     log: LogSection = LogSection()
 
@@ -236,6 +248,11 @@ class Config(Contract):
     def admin_socket(self) -> Path:
         """The socket of the agent's operator."""
         return self.hub.run_dir / "admin.sock"
+
+    @property
+    def work_socket(self) -> Path:
+        """The socket of the isolated worker."""
+        return self.hub.run_dir / "work.sock"
 
     @property
     def last_health(self) -> Path:

@@ -45,6 +45,10 @@ class Metrics:
         self.commands_admitted = count("commands_admitted", "Commands not refused on arrival.", ["verdict"])
         self.commands_refused = count("commands_refused", "Commands refused on arrival.", ["reason"])
         self.commands_settled = count("commands_settled", "Commands that ended.", ["outcome"])
+        self.workers_waiting = gauge("workers_waiting", "Workers beside the agent that wait for a command.")
+        self.workers_disbelieved = count(
+            "workers_disbelieved", "What such a worker said and the hub had not seen."
+        )
         self.stops = gauge("stopped_kinds", "Kinds of command that the kill switch stops.")
         self.admin_refused = count("admin_refused", "Requests of people who may not.", ["role"])
         self.retries = count("command_retries", "Tries after the first.")

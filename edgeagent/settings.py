@@ -5,6 +5,7 @@ is told with its name before anything starts.
 """
 
 import grp
+import pwd
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -119,6 +120,19 @@ def _group(key: str, name: str | None) -> int | None:
         return grp.getgrnam(name).gr_gid
     except KeyError as why:
         raise ConfigurationError(f"[hub] {key}: there is no group {name} on this machine") from why
+
+
+def worker_user(config: Config) -> int | None:
+    """The number of the isolated worker's user; None where it is the agent's own.
+
+    Raises:
+        ConfigurationError: there is no such user on this machine.
+    """
+    name = config.worker.user
+    try:
+        return None if name is None else pwd.getpwnam(name).pw_uid
+    except KeyError as why:
+        raise ConfigurationError(f"[worker] user: there is no user {name} on this machine") from why
 
 
 def ingest_settings(config: Config) -> IngestSettings:

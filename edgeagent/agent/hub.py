@@ -2,11 +2,12 @@
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 
@@ -24,9 +25,10 @@ from edgeagent.adapters.last_health import LastHealth
 from edgeagent.adapters.mqtt.bus import MqttBus
 from edgeagent.adapters.mqtt.settings import Means
 from edgeagent.adapters.web.server import WebServer
+from edgeagent.adapters.work_socket.server import WorkSocket
 from edgeagent.agent.beginning import Before, begun, least_policy_version
 from edgeagent.agent.policy import policy_flows
-from edgeagent.agent.running import Agent, Flow
+from edgeagent.agent.running import Agent, Door, Flow
 from edgeagent.agent.timing import Timing, timing
 from edgeagent.clock import BUILT_AT, ProvenClock, SystemTime
 from edgeagent.config import Config
@@ -62,6 +64,7 @@ from edgeagent.flows.trail_desk import TrailDesk
 from edgeagent.flows.trust import Trust
 from edgeagent.flows.upkeep import Upkeep
 from edgeagent.flows.uplink import Uplink
+from edgeagent.flows.wary import WaryDesk
 from edgeagent.flows.worlds import Worlds
 from edgeagent.metrics import Metrics
 from edgeagent.ports.crash import CrashPoints
@@ -69,6 +72,9 @@ from edgeagent.store.database import Database
 from edgeagent.store.floorfile import FloorFile
 from edgeagent.store.hubkey import HubKey, hub_key
 from edgeagent.store.inbox_row import Now
+
+OUTSIDE: Final = frozenset({Tier.HIGH})
+"""The tiers that a worker beside the agent may work."""
 
 
 async def build(
@@ -150,7 +156,7 @@ class Hub:
         flows["checkpoints"] = checkpoints.run
         worlds = Worlds(devices, trust, around, key.public)
         commands = await self._commands(worlds, key, confirmations, tallies, flows)
-        health = self._health(devices, ingest, uplink, watch, time)
+        health = self._health(devices, ingest, uplink, watch, (time, commands.outside))
         operator = HubOperator(health, clock, commands.local)
         flows["last-health"] = LastHealth(config.last_health, operator).run
         if uplink is not None:
@@ -161,7 +167,7 @@ class Hub:
             *audit_routes(TrailDesk(store, key.public, checkpoints, around)),
         ]
         doors = await _open_doors(config, operator, routes, around.metrics)
-        doors += [] if self.queue is None else [self.queue]
+        doors += await self._further_doors(commands.outside)
         return Agent(
             store,
             around,
@@ -173,9 +179,15 @@ class Hub:
         )
 
     def _health(
-        self, devices: Devices, ingest: Ingest, uplink: Uplink | None, watch: BrokerWatch, time: Timing
+        self,
+        devices: Devices,
+        ingest: Ingest,
+        uplink: Uplink | None,
+        watch: BrokerWatch,
+        others: tuple[Timing, WaryDesk | None],
     ) -> Health:
         """Build what looks at everything."""
+        time, outside = others
         return Health(
             store=self.store,
             bus=self.bus,
@@ -189,7 +201,18 @@ class Hub:
             around=self.around,
             state_dir=self.config.hub.state_dir,
             started=self.around.clock.boot(),
+            workers=None if outside is None else outside.presence,
         )
+
+    async def _further_doors(self, outside: WaryDesk | None) -> list[Door]:
+        """Let the isolated worker in, where there is to be one; and the way to the cloud."""
+        queue: list[Door] = [] if self.queue is None else [self.queue]
+        if outside is None:
+            return queue
+        user = settings.worker_user(self.config)
+        door = WorkSocket(self.config.work_socket, outside, user, self.around.clock)
+        await door.open()
+        return [door, *queue]
 
     def _uplink(self) -> Uplink | None:
         """Build what sends the outbox up, if there is a cloud."""
@@ -233,7 +256,8 @@ class Hub:
         revalidation = Revalidation(self.store, self.bus, settling, confirmations, desk)
         flows |= {f"revalidate-{number}": revalidation.run for number in range(1, AT_ONCE + 1)}
         flows["forgetting"] = Forgetting(self.store, trust, around).run
-        flows |= self._lanes(desk)
+        outside = self._outside(desk)
+        flows |= self._lanes(desk, set(Tier) if outside is None else set(Tier) - OUTSIDE)
         if self.queue is not None:
             downlink = Downlink(self.queue, admission, switch, around, DownlinkSettings())
             flows["downlink"] = self._fetching(downlink, trust)
@@ -242,12 +266,18 @@ class Hub:
             switch=switch,
             approving=Approving(self.store, trust, around, upkeep.time_is_surer),
             desk=PolicyFacts(trust, worlds),
+            outside=outside,
         )
 
-    def _lanes(self, desk: Desk) -> dict[str, Flow]:
-        """Build what works commands, by whom it works as."""
+    def _outside(self, desk: Desk) -> WaryDesk | None:
+        """Build what deals with the isolated worker; None where the agent works all by itself."""
+        is_outside = self.config.worker.high == "outside"
+        return WaryDesk(desk, OUTSIDE, self.around.clock, self.around.metrics) if is_outside else None
+
+    def _lanes(self, desk: Desk, tiers: Collection[Tier]) -> dict[str, Flow]:
+        """Build what works commands here, by whom it works as."""
         around, flows = self.around, dict[str, Flow]()
-        for tier in Tier:
+        for tier in tiers:
             dispatch = Dispatch(desk, tier, around.clock, around.chance, around.metrics)
             # The policy says how many of them may work at once; more than sixteen it cannot say.
             for number in range(1, 17):
@@ -272,6 +302,7 @@ class _Commands:
     switch: KillSwitch
     approving: Approving
     desk: PolicyFacts
+    outside: WaryDesk | None
 
     def routes(self) -> list[Route]:
         """What of it may be asked at the operator's door, beside what the operator answers."""
@@ -280,11 +311,11 @@ class _Commands:
 
 async def _open_doors(
     config: Config, operator: HubOperator, routes: Sequence[Route], metrics: Metrics
-) -> list[AdminSocket | WebServer | HttpsQueue]:
+) -> list[Door]:
     every = [*hub_routes(operator), *routes]
     admin = AdminSocket(config.admin_socket, every, settings.access(config), metrics)
     await admin.open()
-    doors: list[AdminSocket | WebServer | HttpsQueue] = [admin]
+    doors: list[Door] = [admin]
     if config.web is not None:
         host, _, port = config.web.listen.rpartition(":")
         web = WebServer(host, int(port), metrics, operator)

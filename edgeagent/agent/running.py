@@ -8,6 +8,7 @@ from edgeagent.adapters.admin.socket import AdminSocket
 from edgeagent.adapters.cloud.https import HttpsQueue
 from edgeagent.adapters.systemd import ServiceManager
 from edgeagent.adapters.web.server import WebServer
+from edgeagent.adapters.work_socket.server import WorkSocket
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.store import audit
@@ -19,6 +20,10 @@ log = logging.getLogger(__name__)
 
 Flow = Callable[[], Coroutine[None, None, None]]
 """Something that runs until it is cancelled."""
+
+
+Door = AdminSocket | WebServer | WorkSocket | HttpsQueue
+"""What is closed when the flows have stopped."""
 
 
 class Agent:
@@ -38,7 +43,7 @@ class Agent:
         store: Database,
         around: Surroundings,
         flows: Mapping[str, Flow],
-        doors: Sequence[AdminSocket | WebServer | HttpsQueue],
+        doors: Sequence[Door],
         *,
         last_words: Callable[[Transaction], None],
         sign_head: Callable[[Transaction], object],

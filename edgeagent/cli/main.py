@@ -27,6 +27,7 @@ from edgeagent.cli import (
     outbox,
     policy,
     run,
+    worker,
 )
 from edgeagent.cli.asking import AgentDownError, AskingRefusedError
 from edgeagent.cli.printing import Parser, complain, survive_narrow_terminals
@@ -127,7 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.set_defaults(check="edgeagent config check")
     nouns = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for noun in (
-        *(run, health, devices, commands, policy, hub, clock, outbox, audit, config, issuer),
+        *(run, worker, health, devices, commands, policy, hub, clock, outbox, audit, config, issuer),
         fetch_policy,
     ):
         noun.add_to(nouns)

@@ -72,6 +72,7 @@ class Claim:
     Attributes:
         run: its run.
         asked: the command.
+        envelope: the bytes that prove it to somebody else.
         world: what the gate judges by, as of the claim.
         rule: how the policy wants it carried out.
         tier: the rule of its lane.
@@ -86,6 +87,7 @@ class Claim:
 
     run: int
     asked: Opened
+    envelope: bytes
     world: World
     rule: ActionRule
     tier: TierRule

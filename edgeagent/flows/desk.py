@@ -250,6 +250,11 @@ class Desk:
         self._settling.bell.ring()
         self._worlds.trust.tell_again(claim.world.wall)
 
+    async def abandon(self, claim: Claim) -> None:
+        """Let a claim go whose holder is gone: it is taken over at once, not when its lease lapses."""
+        await self._store.write(partial(locks.release, key=_key(claim)))
+        self._let_go(claim.token, claim.device)
+
     async def correct(self, claim: Claim, confirmed: Confirmed) -> None:
         """Note that a command whose outcome was unknown has worked after all.
 
@@ -293,6 +298,7 @@ class Desk:
         return Claim(
             run=row.run,
             asked=asked,
+            envelope=row.envelope,
             world=world,
             rule=rule or ActionRule(tier=row.lane),
             tier=TierRule() if policy is None else policy.tier_rule(row.lane),

@@ -22,6 +22,8 @@ from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.timefloor import TimeFloor
 from edgeagent.flows.trust import Trust
 from edgeagent.flows.uplink import Uplink
+from edgeagent.flows.wary import Presence
+from edgeagent.flows.worker_health import worker_check
 from edgeagent.ports.broker import DeviceBus
 from edgeagent.ports.links import Trouble
 from edgeagent.store import outbox
@@ -61,6 +63,7 @@ class Health:
     around: Surroundings
     state_dir: Path
     started: timedelta
+    workers: Presence | None = None
 
     async def report(self) -> HealthReport:
         """All checks, worst first."""
@@ -159,6 +162,7 @@ class Health:
             self._outbox(depths),
             epoch,
             *await self.store.read(standing_checks),
+            *await worker_check(self.store, self.workers, self.around.clock.boot(), self.started),
         ]
 
     def _outbox(self, depths: dict[Stream, Depth]) -> Check:

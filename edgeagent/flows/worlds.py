@@ -3,8 +3,7 @@
 import copy
 from dataclasses import dataclass, field, replace
 
-from edgeagent.contracts.actions import ActionName, Arguments, slot_of
-from edgeagent.contracts.policy import Level
+from edgeagent.contracts.actions import slot_of
 from edgeagent.core.envelope import Keyring
 from edgeagent.core.freshness import LARGEST_SEQUENCE, BootDeadline, largest_sequence
 from edgeagent.core.gate.roles import keyring, speaker
@@ -12,43 +11,14 @@ from edgeagent.core.gate.verdict import Opened
 from edgeagent.core.gate.world import Known, World
 from edgeagent.core.lifecycle import FINAL, State
 from edgeagent.core.operation import operation_key
-from edgeagent.core.profile.compile import CompiledDevice
-from edgeagent.core.shadow import Shadow, differs
+from edgeagent.core.profile.facts import Facts
 from edgeagent.core.stops import Stops
-from edgeagent.errors import RejectedError
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
 from edgeagent.ids import DeviceId, KeyId
 from edgeagent.store import approvals, inbox, meta, operations, stops
 from edgeagent.store.database import Snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """A compiled device as the gate asks it."""
-
-    compiled: CompiledDevice
-
-    def check(self, action: ActionName, arguments: Arguments) -> None:
-        """Refuse what this device cannot do."""
-        known = self.compiled.actions.get(action)
-        if known is None:
-            raise RejectedError(f"{self.compiled.device} has no action {action}")
-        known.check(arguments)
-
-    def best(self, action: ActionName) -> Level:
-        """The highest level of confirmation that it can give of a supported action."""
-        return self.compiled.actions[action].best
-
-    def unfit(self, action: ActionName, arguments: Arguments, shadow: Shadow) -> str:
-        """Why the device's present state does not allow the action; empty when it does."""
-        for needed in self.compiled.plan(action, arguments, number=0).requires:
-            held = shadow.state.get(needed.reading)
-            wanted = needed.equals
-            if held is not None and wanted is not None and differs(held.value, wanted, 0.0):
-                return f"{needed.reading} is {held.value}, not {wanted}"
-        return ""
 
 
 @dataclass(frozen=True, slots=True)

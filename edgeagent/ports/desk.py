@@ -67,3 +67,15 @@ class WorkDesk(Protocol):
             LostRaceError: the lock is not ours any more; nothing was written.
         """
         ...
+
+
+class LendingDesk(WorkDesk, Protocol):
+    """A desk whose claims go out to somebody who may be gone before they come back."""
+
+    async def abandon(self, claim: Claim) -> None:
+        """Let a claim go whose holder is gone: whoever claims next takes it over (SPEC L3).
+
+        Raises:
+            LostRaceError: the lock is not the holder's any more; nothing was written.
+        """
+        ...

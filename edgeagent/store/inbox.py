@@ -95,6 +95,7 @@ SELECT {", ".join("i." + name.strip() for name in COLUMNS.split(","))}
    AND (l.token IS NULL OR l.boot <> :boot OR l.incarnation <> :incarnation OR l.lease_until <= :now)
  ORDER BY i.run LIMIT 1
 """  # noqa: S608 - constant text
+_QUEUED: Final = "SELECT count(*) FROM inbox WHERE lane = :lane AND state = 'queued'"
 _RUNNING: Final = "SELECT count(*) FROM inbox WHERE lane = :lane AND state = 'running'"
 _ABANDONED: Final = f"""
 SELECT {", ".join("i." + name.strip() for name in COLUMNS.split(","))}
@@ -333,6 +334,12 @@ def oldest_due(db: Snapshot, lane: Tier, now: Now) -> Row | None:
 def running(db: Snapshot, lane: Tier) -> int:
     """How many commands of a lane are being worked."""
     row = db.row(_RUNNING, {"lane": lane})
+    return 0 if row is None else int(row[0])
+
+
+def queued(db: Snapshot, lane: Tier) -> int:
+    """How many commands of a lane wait to be claimed."""
+    row = db.row(_QUEUED, {"lane": lane})
     return 0 if row is None else int(row[0])
 
 

@@ -17,6 +17,7 @@ def claim_of(action: ActionName) -> Claim:
     return Claim(
         run=1,
         asked=asked(action=action, arguments=ARGUMENTS.get(action, {})),
+        envelope=b"",
         world=world(),
         rule=LOW,
         tier=TierRule(),

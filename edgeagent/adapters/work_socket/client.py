@@ -1,0 +1,210 @@
+"""The worker's end of the work socket: a ``WorkDesk`` whose desk is in the daemon.
+
+One connection, one command at a time. It connects when a command is wanted, waits while no agent listens,
+and closes when anything is out of step: the agent then lets go of the claim, and somebody else takes over.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from edgeagent.adapters.work_socket.believing import answered_of, claim_of, world_of
+from edgeagent.adapters.work_socket.framing import read_frame, write_frame
+from edgeagent.contracts.door import decode, encode
+from edgeagent.contracts.mqtt import PublishResult
+from edgeagent.contracts.policy import Level, Tier
+from edgeagent.contracts.receipt import Outcome
+from edgeagent.contracts.work import (
+    ANSWER_BYTES,
+    AwaitRequest,
+    ClaimRecord,
+    ClaimRequest,
+    FailureRecord,
+    FinishRequest,
+    Grip,
+    Held,
+    PostponeRequest,
+    PublishRequest,
+    ReadRequest,
+    RenewRequest,
+    WorkAnswer,
+    WorkRequest,
+)
+from edgeagent.core.envelope import RefusedEnvelopeError
+from edgeagent.core.gate.world import World
+from edgeagent.core.profile.readers import clean
+from edgeagent.core.retry import BackoffRule, delay
+from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
+from edgeagent.errors import AgentError, LostRaceError, MalformedError, RejectedError, TransientError
+from edgeagent.ports.desk import StoppedError
+from edgeagent.ports.links import LinkError, Trouble
+
+log = logging.getLogger(__name__)
+
+PATIENCE: Final = timedelta(seconds=15)
+"""How long the agent may take for what it can do at once; its disk may stall."""
+_AGAIN: Final = BackoffRule(first=timedelta(milliseconds=200), longest=timedelta(seconds=5))
+_MOST_WORDS: Final = 200
+
+
+class AgentGoneError(TransientError):
+    """The agent at the other end of the socket is gone, or does not answer."""
+
+
+class WorkClient:
+    """Asks the daemon for commands of a lane, and for what they need. A ``WorkDesk``."""
+
+    def __init__(self, path: Path, chance: Callable[[], float]) -> None:
+        self._path = path
+        self._chance = chance
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def claim(self, lane: Tier, holder: str) -> Claim:
+        """Wait for a command of a lane, and for an agent that has some."""
+        while True:
+            await self._connected()
+            answer = await self._ask(ClaimRequest(lane=lane, holder=holder), None)
+            if answer.claim is None:
+                raise self._out_of_step("no claim came")
+            claim = await self._believed(answer.claim)
+            if claim is not None:
+                return claim
+
+    async def renew(self, claim: Claim) -> None:
+        """Lengthen the lease."""
+        await self._ask(RenewRequest(grip=_grip(claim)), PATIENCE)
+
+    async def publish(self, claim: Claim, step: StepName) -> PublishResult:
+        """Have a step sent."""
+        answer = await self._ask(PublishRequest(grip=_grip(claim), step=step), PATIENCE)
+        if answer.result is None:
+            raise self._out_of_step("no result came")
+        return answer.result
+
+    async def await_confirmation(self, claim: Claim, *, level: Level, within: timedelta) -> Answered:
+        """Wait until the last step is proven to ``level``, denied, read back or over; at most so long."""
+        request = AwaitRequest(grip=_grip(claim), level=level, within=within)
+        answer = await self._ask(request, within + PATIENCE)
+        if answer.answered is None:
+            raise self._out_of_step("no answer came")
+        return answered_of(answer.answered)
+
+    async def read_device(self, claim: Claim) -> World:
+        """What is known now of everything that the gate judges by."""
+        answer = await self._ask(ReadRequest(grip=_grip(claim)), PATIENCE)
+        if answer.world is None:
+            raise self._out_of_step("no world came")
+        return world_of(answer.world)
+
+    async def finish(self, claim: Claim, ending: Ending) -> None:
+        """End the command."""
+        request = FinishRequest(
+            grip=_grip(claim),
+            outcome=ending.outcome,
+            reason=ending.reason,
+            detail=_words(ending.detail),
+            level=ending.level,
+        )
+        await self._ask(request, PATIENCE)
+
+    async def postpone(self, claim: Claim, later: Later) -> None:
+        """Give the command back, to be taken up again later."""
+        request = PostponeRequest(
+            grip=_grip(claim),
+            reason=later.reason,
+            after=later.after,
+            error=_words(later.error),
+            unsent=later.unsent,
+        )
+        await self._ask(request, PATIENCE)
+
+    def close(self) -> None:
+        """Hang up. What is held is let go of by the agent."""
+        streams, self._streams = self._streams, None
+        if streams is not None:
+            streams[1].close()
+
+    async def _believed(self, record: ClaimRecord) -> Claim | None:
+        """The claim, if its command is signed as the policy wants; else it is ended."""
+        try:
+            return claim_of(record)
+        except RefusedEnvelopeError as why:
+            outcome = Outcome.UNKNOWN if record.sent else Outcome.REFUSED
+            request = FinishRequest(
+                grip=record.grip, outcome=outcome, reason=why.reason, detail=_words(str(why))
+            )
+            await self._ask(request, PATIENCE)
+            return None
+        except MalformedError as why:
+            raise self._out_of_step(f"no claim: {why}") from why
+
+    async def _connected(self) -> None:
+        """Connect, if that is not so; wait for an agent that listens."""
+        failures = 0
+        while self._streams is None:
+            try:
+                self._streams = await asyncio.open_unix_connection(self._path, limit=ANSWER_BYTES)
+            except OSError as why:
+                failures += 1
+                if failures == 1:
+                    log.warning("no agent listens", extra={"socket": str(self._path), "why": why.strerror})
+                wait = delay(failures, first=_AGAIN.first, longest=_AGAIN.longest, chance=self._chance())
+                await asyncio.sleep(wait.total_seconds())
+
+    async def _ask(self, request: ClaimRequest | Held, patience: timedelta | None) -> WorkAnswer:
+        """Ask one thing, and wait for its answer.
+
+        Raises:
+            AgentGoneError: the connection is over.
+            AgentError: what the agent says went wrong.
+        """
+        if self._streams is None:
+            raise AgentGoneError("the agent is gone")
+        reader, writer = self._streams
+        try:
+            async with asyncio.timeout(None if patience is None else patience.total_seconds()):
+                await write_frame(writer, encode(WorkRequest(request=request)))
+                raw = await read_frame(reader, limit=ANSWER_BYTES)
+            answer = decode(WorkAnswer, raw, limit=ANSWER_BYTES)
+        except (TransientError, MalformedError, TimeoutError) as why:
+            raise self._out_of_step(str(why) or "no answer in time") from why
+        except asyncio.CancelledError:
+            # The answer to this would be taken for that to the next question.
+            self.close()
+            raise
+        if answer.failure is not None and answer.failure.kind == "cut_off":
+            raise self._out_of_step(answer.failure.why)
+        if answer.failure is not None:
+            raise _error(answer.failure)
+        return answer
+
+    def _out_of_step(self, why: str) -> AgentGoneError:
+        self.close()
+        return AgentGoneError(why)
+
+
+def _error(failure: FailureRecord) -> AgentError:
+    match failure.kind:
+        case "lost":
+            return LostRaceError(failure.why)
+        case "stopped":
+            return StoppedError(failure.why)
+        case "rejected":
+            return RejectedError(failure.why)
+        case "link":
+            known = {str(trouble): trouble for trouble in Trouble}
+            trouble = known.get(failure.trouble or "", Trouble.UNREACHABLE)
+            return LinkError(trouble, failure.why, failure.retry_after)
+        case "busy" | "cut_off":
+            return TransientError(failure.why)
+
+
+def _grip(claim: Claim) -> Grip:
+    return Grip(run=claim.run, token=claim.token, fence=claim.fence)
+
+
+def _words(text: str) -> str | None:
+    return clean(text, _MOST_WORDS) or None

@@ -1,0 +1,175 @@
+"""The daemon's end of the work socket.
+
+Each connection is one worker that works one command at a time: it asks, and is answered, one after the
+other. Who it is, the kernel tells; who is neither root, the agent's own user nor the worker's is not heard.
+When the connection ends, its claim is let go of at once. Whoever breaks the rules (a frame that is too
+long, half or none of ours, a second question before the answer, a claim that is not its own, a lie) is
+answered once more, cut off, and its command is taken over.
+"""
+
+import asyncio
+import logging
+import os
+import pwd
+import socket
+import struct
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, TypeVar
+
+from edgeagent.adapters.work_socket.asking import Caller
+from edgeagent.adapters.work_socket.framing import read_frame, write_frame
+from edgeagent.clock import Clock
+from edgeagent.contracts.door import decode, encode
+from edgeagent.contracts.work import REQUEST_BYTES, WorkRequest
+from edgeagent.errors import ConfigurationError, MalformedError, SuspiciousError, TransientError
+from edgeagent.ports.desk import LendingDesk
+
+log = logging.getLogger(__name__)
+
+MOST_CONNECTIONS: Final = 64
+"""How many workers may be connected at once; of one process sixteen are."""
+QUIET: Final = timedelta(minutes=5)
+"""After so long without a word a connection is closed."""
+_AT_ONCE: Final = 100
+_EACH: Final = timedelta(milliseconds=50)
+T = TypeVar("T")
+_UCRED: Final = struct.Struct("3i")  # pid, uid, gid of unix(7)
+
+
+@dataclass(slots=True)
+class Pace:
+    """How fast a worker may ask: a hundred questions at once, and twenty a second from then on."""
+
+    clock: Clock
+    free_at: timedelta = field(default=timedelta(0))
+
+    def wait(self) -> timedelta:
+        """Count a question.
+
+        Returns:
+            How long it has to wait.
+        """
+        now = self.clock.boot()
+        self.free_at = max(self.free_at, now - _AT_ONCE * _EACH) + _EACH
+        return max(timedelta(0), self.free_at - now)
+
+
+class WorkSocket:
+    """Serves a desk on a Unix socket."""
+
+    def __init__(self, path: Path, desk: LendingDesk, user: int | None, clock: Clock) -> None:
+        self._path = path
+        self._desk = desk
+        self._own = user is None
+        self._users = {0, os.geteuid()} if user is None else {0, os.geteuid(), user}
+        self._clock = clock
+        self._server: asyncio.Server | None = None
+        self._serving: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Listen; a socket that a dead agent left behind is replaced.
+
+        Raises:
+            ConfigurationError: there can be no socket at that path.
+        """
+        # A user of its own gets to it by the agent's group, which is the worker's too.
+        before = os.umask(0o177 if self._own else 0o117)
+        try:
+            self._path.unlink(missing_ok=True)
+            self._server = await asyncio.start_unix_server(self._serve, self._path, limit=REQUEST_BYTES)
+        except OSError as why:
+            raise ConfigurationError(f"[hub] run_dir: no socket at {self._path}: {why}") from why
+        finally:
+            os.umask(before)
+
+    async def close(self) -> None:
+        """Stop listening. What is out is void with this start of the agent."""
+        if self._server is None:
+            return
+        self._server.close()
+        for task in self._serving:
+            task.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+        self._path.unlink(missing_ok=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        pid, uid = _peer(writer)
+        if task is None or uid not in self._users or len(self._serving) >= MOST_CONNECTIONS:
+            log.warning("worker turned away", extra={"pid": pid, "uid": uid, "connected": len(self._serving)})
+            writer.close()
+            return
+        self._serving.add(task)
+        caller = Caller(self._desk, f"{_name(uid)}:{pid}")
+        try:
+            await self._converse(caller, reader, writer)
+        except TransientError:
+            log.info("worker gone", extra={"pid": pid})
+        except (MalformedError, SuspiciousError) as why:
+            log.warning("worker cut off", extra={"pid": pid, "uid": uid, "why": str(why)})
+        except asyncio.CancelledError:
+            # By ``close``, and by nobody else: what is out is void with this start, and asyncio would
+            # tell the end of a connection as an error.
+            return
+        finally:
+            self._serving.discard(task)
+            writer.close()
+        await caller.let_go()
+
+    async def _converse(
+        self, caller: Caller, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Answer one question after the other."""
+        pace = Pace(self._clock)
+        while True:
+            try:
+                async with asyncio.timeout(QUIET.total_seconds()):
+                    raw = await read_frame(reader, limit=REQUEST_BYTES)
+            except TimeoutError as why:
+                raise TransientError("it says nothing any more") from why
+            await asyncio.sleep(pace.wait().total_seconds())
+            request = decode(WorkRequest, raw, limit=REQUEST_BYTES).request
+            answering = caller.answer(request)
+            if caller.may_take_long(request):
+                answer = await _while_connected(asyncio.ensure_future(answering), reader)
+            else:
+                answer = await answering
+            await write_frame(writer, encode(answer))
+            if caller.broke_rules:
+                raise SuspiciousError(caller.broke_rules)
+
+
+async def _while_connected(answering: asyncio.Future[T], reader: asyncio.StreamReader) -> T:
+    """Wait for an answer, as long as the other side waits too, and says nothing meanwhile."""
+    hearing = asyncio.ensure_future(reader.read(1))
+    try:
+        await asyncio.wait((answering, hearing), return_when=asyncio.FIRST_COMPLETED)
+        if answering.done():
+            return answering.result()
+        with suppress(OSError):
+            if hearing.result():
+                raise MalformedError("a question before the answer to the one before")
+        raise TransientError("the other side is gone")
+    finally:
+        for each in (answering, hearing):
+            if not each.done():
+                each.cancel()
+                with suppress(asyncio.CancelledError, Exception):
+                    await each
+
+
+def _peer(writer: asyncio.StreamWriter) -> tuple[int, int]:
+    """The process and user at the other end, as the kernel noted them when they connected."""
+    channel = writer.get_extra_info("socket")
+    pid, uid, _ = _UCRED.unpack(channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+    return pid, uid
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

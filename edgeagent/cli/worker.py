@@ -1,0 +1,47 @@
+"""``edgeagent worker``: works the commands of a lane beside the agent, without network."""
+
+import argparse
+import asyncio
+import logging
+from pathlib import Path
+from typing import Final
+
+from edgeagent import config as configuration
+from edgeagent.cli.words import Nouns
+from edgeagent.contracts.policy import Tier
+from edgeagent.errors import AgentError
+
+EXIT_BROKEN: Final = 1
+log = logging.getLogger(__name__)
+
+
+def add_to(nouns: Nouns) -> None:
+    """Add the words of this noun."""
+    worker = nouns.add_parser("worker", help="work the commands of a tier beside the agent, without network")
+    worker.add_argument("--lane", type=Tier, choices=[Tier.HIGH], required=True, help="whose commands: high")
+    worker.add_argument(
+        "--socket", type=Path, help="the agent's work socket (default: work.sock in [hub] run_dir)"
+    )
+    worker.set_defaults(handler=_work)
+
+
+def _work(arguments: argparse.Namespace) -> int:
+    from edgeagent import logs
+    from edgeagent.worker import run_worker
+
+    # Its unit names the socket, so that it need not be let near the configuration.
+    if arguments.socket is None:
+        config = configuration.load(arguments.config)
+        level, path = config.log.level, config.work_socket
+    else:
+        level, path = "info", arguments.socket
+    logs.set_up(level)
+    try:
+        asyncio.run(run_worker(path, arguments.lane))
+    except AgentError:
+        raise
+    except Exception as why:
+        # As a line of the log: a traceback as Python prints it repeats foreign text as it came.
+        log.critical("worker ends", exc_info=why)
+        return EXIT_BROKEN
+    return 0

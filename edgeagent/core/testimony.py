@@ -1,0 +1,91 @@
+"""What the isolated worker says of a command, held against what the hub has seen itself (SPEC W1).
+
+The worker may decline a command, put it off, or say that it does not know; nobody is harmed by that. That
+something has happened, or has not, it may say only where the hub has told it so: every proof of it has
+come by the hub's own connection to the broker.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from edgeagent.contracts.mqtt import PublishResult
+from edgeagent.contracts.policy import Level
+from edgeagent.contracts.receipt import Outcome
+from edgeagent.core.confirmation import Confirmed, Contradicted
+from edgeagent.core.gate.world import World
+from edgeagent.core.work import Answered, Claim, Ending, Later
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What the hub has seen of a command since it was claimed.
+
+    Attributes:
+        is_acted: whether the worker has asked for the step that changes the device.
+        result: what the broker said to it; None where it was never reached, or not asked.
+        answers: what was heard, in the order in which it was told to the worker.
+        worlds: what was known of the device, at the claim and later.
+        questions: how often the device was asked something.
+    """
+
+    is_acted: bool = False
+    result: PublishResult | None = None
+    answers: tuple[Answered, ...] = ()
+    worlds: tuple[World, ...] = field(default=())
+    questions: int = 0
+
+    @property
+    def may_have_left(self) -> bool:
+        """Whether the step that changes the device may have gone out since the claim."""
+        return self.result in {PublishResult.TAKEN, PublishResult.NO_ANSWER}
+
+    def told(self, answered: Answered) -> "Evidence":
+        """With one more answer; of equal ones one is kept."""
+        if answered in self.answers:
+            return self
+        return replace(self, answers=(*self.answers, answered))
+
+
+def doubt(claim: Claim, said: Ending | Later, evidence: Evidence) -> str:
+    """Why what a worker says cannot be so; empty when it can."""
+    if isinstance(said, Later):
+        is_known = evidence.is_acted and not evidence.may_have_left
+        return "" if is_known or not said.unsent else "it was not seen that the step did not leave"
+    match said.outcome:
+        case Outcome.UNKNOWN:
+            return ""
+        case Outcome.REFUSED | Outcome.EXPIRED:
+            has_begun = claim.sent or evidence.may_have_left
+            return "it was sent, so that it has begun" if has_begun else ""
+        case Outcome.SUCCEEDED:
+            return "" if _is_proven(claim, said.level, evidence) else "nobody has seen that it has worked"
+        case Outcome.FAILED:
+            return "" if _is_refuted(claim, evidence) else "nobody has seen that it has not worked"
+        case _:
+            return f"no worker says {said.outcome}"
+
+
+def _is_proven(claim: Claim, level: Level | None, evidence: Evidence) -> bool:
+    """Whether the hub has seen an effect of at least this level."""
+    if level is None:
+        return False
+    if level is Level.SENT:
+        return evidence.result is PublishResult.TAKEN
+    heard = [each for answered in evidence.answers for each in (answered.confirmed, answered.seen)]
+    if any(isinstance(each, Confirmed) and each.level.reaches(level) for each in heard):
+        return True
+    return Level.APPLIED.reaches(level) and any(_shows(claim, world) for world in evidence.worlds)
+
+
+def _shows(claim: Claim, world: World) -> bool:
+    wish, shadow = None if claim.plan is None else claim.plan.wish, world.shadow
+    held = None if wish is None or shadow is None else shadow.state.get(wish.reading)
+    return wish is not None and held is not None and held.live_at is not None and wish.met_by(held.value)
+
+
+def _is_refuted(claim: Claim, evidence: Evidence) -> bool:
+    if not claim.sent and not evidence.may_have_left:
+        return True
+    return any(
+        answered.denied is not None or isinstance(answered.seen, Contradicted)
+        for answered in evidence.answers
+    )
