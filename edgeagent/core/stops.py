@@ -4,7 +4,8 @@
 
 Of two orders about one kind the one with the later sequence counts, in whatever order they come. A stop
 is obeyed also by a clock that is unsure and under a policy whose time is over: nothing is done that would
-not have been done. A resume needs both to be sure.
+not have been done. A resume needs both to be sure; what was stopped at the hub before the time was known is
+resumed there, since nobody can tell which of the two words is the later one.
 """
 
 from collections.abc import Iterable
@@ -39,6 +40,7 @@ class Standing:
         by: a key id, or who typed it.
         why: for people.
         at: microseconds since 1970, the best guess.
+        is_guess: whether its sequence is that of a guess, since the time was not known.
     """
 
     kind: str
@@ -47,6 +49,7 @@ class Standing:
     by: str
     why: str
     at: int
+    is_guess: bool = False
 
 
 @dataclass(slots=True)
@@ -76,7 +79,7 @@ class OrderWorld:
         until: when it ends.
         wall: what is known of the time.
         known: the payload that has come under the order's id.
-        last: the sequence of the last word on its kind; 0 for none.
+        last: the last word on its kind; None for none.
     """
 
     hub: HubId
@@ -85,7 +88,7 @@ class OrderWorld:
     until: datetime | None
     wall: Wall
     known: Digest | None = None
-    last: int = 0
+    last: Standing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +107,15 @@ def judge_order(order: Order, verified: Verified, world: OrderWorld) -> Obey | R
     if refusal is not None:
         return refusal
     issuer = _issuer(order, verified, world, world.policy)
-    if not isinstance(issuer, Refuse) and order.sequence <= world.last:
+    if isinstance(issuer, Refuse):
+        return issuer
+    last = world.last
+    if last is not None and order.sequence <= last.sequence:
         return Refuse(Reason.NOT_LATER, f"a later order about {order.kind} has come")
-    return issuer if isinstance(issuer, Refuse) else Obey(issuer)
+    if last is not None and last.is_guess and order.verb is Verb.RESUME:
+        # It may have been signed before that stop, and been kept back since.
+        return Refuse(Reason.CLOCK_UNSURE, "stopped at the hub before the time was known: resume it there")
+    return Obey(issuer)
 
 
 def stopped_by(stops: Iterable[str], action: ActionName, tier: Tier) -> str | None:

@@ -9,7 +9,7 @@ sent are left to run to their confirmation: it is not true any more that nothing
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
@@ -126,6 +126,7 @@ class KillSwitch:
                 raise RejectedError(f"{request.kind} is not stopped")
             last = stops.last_sequence(tx, request.kind)
             word = self._word(request.kind, verb, _sequence(verb, wall, last), (actor, request.why))
+            word = replace(word, is_guess=wall.latest is None)
             self._say(tx, word, None)
             return stops.standings(tx)
 
@@ -177,7 +178,7 @@ class KillSwitch:
             until=self._worlds.trust.until,
             wall=wall,
             known=known,
-            last=stops.last_sequence(tx, order.kind),
+            last=stops.last(tx, order.kind),
         )
         said = Duplicate() if known == verified.sha256 else judge_order(order, verified, world)
         match said:

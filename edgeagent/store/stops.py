@@ -13,14 +13,14 @@ from edgeagent.store.database import Snapshot, SqlValue, Transaction
 
 # Whoever was judged by an older word has lost.
 _PUT: Final = """
-INSERT INTO stops (kind, verb, sequence, actor, why, at)
-VALUES (:kind, :verb, :sequence, :actor, :why, :at)
+INSERT INTO stops (kind, verb, sequence, actor, why, at, is_guess)
+VALUES (:kind, :verb, :sequence, :actor, :why, :at, :is_guess)
 ON CONFLICT (kind) DO UPDATE
    SET verb = excluded.verb, sequence = excluded.sequence, actor = excluded.actor, why = excluded.why,
-       at = excluded.at
+       at = excluded.at, is_guess = excluded.is_guess
  WHERE excluded.sequence > stops.sequence
 """
-_ALL: Final = "SELECT kind, verb, sequence, actor, why, at FROM stops ORDER BY kind"
+_ALL: Final = "SELECT kind, verb, sequence, actor, why, at, is_guess FROM stops ORDER BY kind"
 _STOPPED: Final = "SELECT kind FROM stops WHERE verb = 'stop'"
 _LAST: Final = "SELECT sequence FROM stops WHERE kind = :kind"
 _KNOWN: Final = "SELECT sha256 FROM orders WHERE id = :id"
@@ -40,6 +40,7 @@ def put(tx: Transaction, word: Standing) -> bool:
         "actor": word.by,
         "why": word.why,
         "at": word.at,
+        "is_guess": int(word.is_guess),
     }
     return tx.execute(_PUT, fields) == 1
 
@@ -54,6 +55,7 @@ def standings(db: Snapshot) -> list[Standing]:
             by=str(row["actor"]),
             why=str(row["why"]),
             at=int(row["at"]),
+            is_guess=bool(row["is_guess"]),
         )
         for row in db.rows(_ALL)
     ]
@@ -62,6 +64,11 @@ def standings(db: Snapshot) -> list[Standing]:
 def stopped(db: Snapshot) -> frozenset[str]:
     """The kinds of command that are stopped."""
     return frozenset(str(row["kind"]) for row in db.rows(_STOPPED))
+
+
+def last(db: Snapshot, kind: str) -> Standing | None:
+    """The last word on a kind; None for none."""
+    return next((word for word in standings(db) if word.kind == kind), None)
 
 
 def last_sequence(db: Snapshot, kind: str) -> int:

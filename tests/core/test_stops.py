@@ -10,7 +10,7 @@ from edgeagent.contracts.policy import Bans, Policy, Role, RoleKind, Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.envelope import Verified
 from edgeagent.core.gate.verdict import Accept, Duplicate, Moment, Refuse
-from edgeagent.core.stops import LARGEST_ORDER, Obey, OrderWorld, judge_order, stopped_by
+from edgeagent.core.stops import LARGEST_ORDER, Obey, OrderWorld, Standing, judge_order, stopped_by
 from edgeagent.ids import CommandId, Digest, HubId, new_epoch
 from tests.core.gating import EPOCH, HOUR, HUB, MINUTE, SECOND, judged, policy, wall, world
 from tests.support.clocks import NOON
@@ -34,6 +34,19 @@ def guarded(*, bans: Bans | None = None, **role: object) -> Policy:
             "others": Role(kind=RoleKind.COMMAND, keys=frozenset({"other"}), actions="*", devices="*"),
         },
         bans=bans or Bans(),
+    )
+
+
+def word(second: int, *, is_guess: bool = False) -> Standing:
+    """The last word on everything."""
+    return Standing(
+        kind="all",
+        verb=Verb.STOP,
+        sequence=second << 20,
+        by="uid:0 root",
+        why="",
+        at=0,
+        is_guess=is_guess,
     )
 
 
@@ -79,8 +92,8 @@ def test_a_good_order_is_obeyed_in_the_name_of_its_key(verb: Verb) -> None:
         pytest.param({}, {"known": Digest("2" * 64)}, Reason.ID_CONFLICT, id="another order's id"),
         pytest.param({"expires_at": NOON - SECOND / 2}, {}, Reason.EXPIRED, id="over"),
         pytest.param({"sequence": 2**62 - 1}, {}, Reason.NOT_YET_VALID, id="a sequence of a far future"),
-        pytest.param({}, {"last": 2000 << 20}, Reason.NOT_LATER, id="another order's sequence"),
-        pytest.param({}, {"last": 3000 << 20}, Reason.NOT_LATER, id="late"),
+        pytest.param({}, {"last": word(2000)}, Reason.NOT_LATER, id="another order's sequence"),
+        pytest.param({}, {"last": word(3000)}, Reason.NOT_LATER, id="late"),
         pytest.param({}, {"policy": guarded(not_after=NOON - MINUTE)}, Reason.NOT_ALLOWED, id="a role over"),
         pytest.param(
             {}, {"policy": guarded(bans=Bans(keys=frozenset({"guard"})))}, Reason.BANNED, id="a banned key"
@@ -100,7 +113,7 @@ def test_a_key_of_another_role_may_not_stop_or_resume(verb: Verb) -> None:
 
 
 def test_the_same_again_is_known_whatever_has_come_since() -> None:
-    assert isinstance(said(order(), known=SHA, last=9000 << 20), Duplicate)
+    assert isinstance(said(order(), known=SHA, last=word(9000)), Duplicate)
 
 
 @pytest.mark.requirement("T5")
@@ -158,3 +171,12 @@ def test_what_is_stopped_is_refused_at_every_moment(moment: Moment) -> None:
     assert isinstance(verdict, Refuse)
     assert (verdict.reason, verdict.detail) == (Reason.STOPPED, "action:power is stopped")
     assert isinstance(judged(world(stops=frozenset({"tier:high"})), moment), Accept)
+
+
+@pytest.mark.requirement("T5")
+def test_what_was_stopped_before_the_time_was_known_is_not_resumed_from_afar() -> None:
+    guess = word(1000, is_guess=True)
+
+    assert reason(said(order(Verb.RESUME), last=guess)) is Reason.CLOCK_UNSURE
+    assert said(order(Verb.STOP), last=guess) == Obey(GUARD.id)
+    assert said(order(Verb.RESUME), last=replace(guess, is_guess=False)) == Obey(GUARD.id)

@@ -7,7 +7,7 @@ import pytest
 
 from edgeagent.clock import BootId, ClockSource, Wall
 from edgeagent.contracts.door import decode
-from edgeagent.contracts.order import ORDER_BYTES, Order
+from edgeagent.contracts.order import ORDER_BYTES, Order, Verb
 from edgeagent.contracts.policy import Policy, RoleKind
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.envelope import Keyring, RefusedEnvelopeError, Verified, verify
@@ -17,7 +17,7 @@ from edgeagent.core.gate.roles import keyring
 from edgeagent.core.gate.roles import keys_of as stop_keys
 from edgeagent.core.gate.verdict import Accept, Duplicate, Hold, Moment, Refuse, Verdict
 from edgeagent.core.gate.world import World
-from edgeagent.core.stops import Obey, OrderWorld, judge_order
+from edgeagent.core.stops import Obey, OrderWorld, Standing, judge_order
 from edgeagent.errors import MalformedError
 from tests.core.gating import Lamp, shadow
 from tests.support.clocks import FIRST_BOOT
@@ -110,7 +110,9 @@ def obeyed(vector: Vector, verified: Verified) -> Obey | Refuse | Duplicate:
             policy=around.policy,
             until=None,
             wall=around.wall,
-            last=vector.last or 0,
+            last=None
+            if vector.last is None
+            else Standing(kind=order.kind, verb=Verb.STOP, sequence=vector.last, by="", why="", at=0),
         ),
     )
 

@@ -22,7 +22,7 @@ from edgeagent.flows.switch import Said
 from edgeagent.ports.crash import CrashPoint
 from tests.flows.approvals import Others, acted, have_a_say, order, signed
 from tests.flows.commanding import Hub, new_hub
-from tests.flows.signing import MILLISECOND, POWER, REBOOT, SECOND, VOLUME
+from tests.flows.signing import MILLISECOND, MINUTE, POWER, REBOOT, SECOND, VOLUME
 from tests.support.keys import MemoryKey
 from tests.support.stores import full_disk
 
@@ -234,6 +234,28 @@ async def test_while_the_time_is_not_known_a_stop_holds_and_a_resume_does_not(
     assert isinstance(resumed, Refuse)
     assert resumed.reason is Reason.CLOCK_UNSURE
     assert await why_refused(hub, hub.command(POWER)) is Reason.STOPPED
+
+
+@pytest.mark.requirement("T5")
+async def test_what_was_stopped_before_the_time_was_known_is_resumed_at_the_hub_only(
+    hub: Hub, others: Others
+) -> None:
+    """A resume that was signed earlier and kept back looks later than a stop by a clock that is behind."""
+    kept_back = order(hub, Verb.RESUME)
+    now = hub.readings.wall()
+    await hub.reboots()
+    hub.readings.is_set(now - MINUTE)
+    await stops(hub)
+    hub.time_is_known(now + SECOND)
+
+    [said] = await obeys(hub, others.guard, kept_back)
+
+    assert isinstance(said, Refuse)
+    assert said.reason is Reason.CLOCK_UNSURE
+    assert await why_refused(hub, hub.command(POWER)) is Reason.STOPPED
+    await stops(hub, "all", Verb.RESUME)
+    [verdict] = await hub.admits(hub.command(POWER))
+    assert isinstance(verdict, Accept)
 
 
 async def test_a_stop_survives_the_agent_and_a_power_cut(hub: Hub) -> None:

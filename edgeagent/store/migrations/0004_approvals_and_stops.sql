@@ -20,7 +20,8 @@ CREATE TABLE stops (
     sequence INTEGER NOT NULL CHECK (sequence >= 1),
     actor    TEXT NOT NULL,
     why      TEXT NOT NULL,
-    at       INTEGER NOT NULL  -- microseconds since 1970, the best guess
+    at       INTEGER NOT NULL, -- microseconds since 1970, the best guess
+    is_guess INTEGER NOT NULL CHECK (is_guess IN (0, 1))  -- the sequence is of a time that was not known
 ) STRICT, WITHOUT ROWID;
 
 -- Every order that came with a good signature, so that none of them does anything twice.
