@@ -151,6 +151,35 @@ async def test_who_hangs_past_its_lease_finds_everything_taken(bench: Bench, tv:
     assert (await bench.hub.ended(command)).fence == 2
 
 
+@pytest.mark.slow
+@pytest.mark.requirement("Q4", "Q5")
+async def test_a_process_that_says_no_word_to_its_command_is_lent_no_other(
+    bench: Bench, tv: Television
+) -> None:
+    """A stopped process waits on many connections: the command must not go from one to the next of them."""
+    stopped = [await bench.stranger() for _ in range(8)]
+    for line in stopped:
+        line.sends(CLAIM)
+    await eventually(lambda: bench.desk.presence.waiting == len(stopped))
+    command = bench.hub.command(POWER, on=True)
+    await bench.hub.admits(command)
+
+    await eventually(lambda: bench.desk.presence.waiting == 0)
+    await bench.works()
+
+    receipt = await bench.hub.ended(command)
+    assert (receipt.outcome, receipt.fence, receipt.attempts) == (Outcome.SUCCEEDED, 2, 1)
+    assert len(tv.effects) == 1
+    given = [line for line in stopped if not line.is_at_end]
+    assert len(given) == 1
+    answer = await given[0].hears()
+    assert answer.claim is not None
+    late = await given[0].asks(WorkRequest(request=PublishRequest(grip=answer.claim.grip, step="act")))
+    assert late.failure is not None
+    assert late.failure.kind == "lost"
+    assert len(tv.effects) == 1
+
+
 async def test_two_workers_of_one_name_are_told_apart(bench: Bench, tv: Television) -> None:
     await bench.hub.television(OTHER_TV)
     await bench.hub.admits(bench.hub.command(POWER), bench.hub.command(POWER, device=OTHER_TV))

@@ -57,6 +57,11 @@ class Stranger:
             except ConnectionResetError:
                 return True
 
+    @property
+    def is_at_end(self) -> bool:
+        """Whether the other side has hung up, and nothing is left to be heard."""
+        return self._reader.at_eof()
+
     def hangs_up(self) -> None:
         """End the connection, as the kernel does for who is killed."""
         self._writer.transport.abort()

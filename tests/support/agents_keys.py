@@ -6,11 +6,12 @@ from typing import Final
 
 from edgeagent.clock import ProvenClock, SystemTime
 from edgeagent.contracts.actions import ActionName
-from edgeagent.contracts.policy import ActionRule, Policy, Role, RoleKind, Tier
+from edgeagent.contracts.policy import ActionRule, ApprovalRule, Policy, Role, RoleKind, Tier
 from edgeagent.ids import HubId
 from edgeagent.issuer.keys import PrivateKey
 from edgeagent.issuer.policies import sign_policy
 
+_APPROVED: Final = ActionRule(tier=Tier.HIGH, approvals=ApprovalRule(at_hub=True))
 _VALIDITY: Final = timedelta(days=30)
 
 
@@ -25,6 +26,7 @@ class Keys:
         guard: signs orders to stop and resume.
         tier: of all actions.
         names_time: whether the policy names who signs the time.
+        high: what is of the high tier instead, and wants somebody at the hub to approve it.
     """
 
     root: PrivateKey = field(default_factory=PrivateKey.new)
@@ -33,6 +35,7 @@ class Keys:
     guard: PrivateKey = field(default_factory=PrivateKey.new)
     tier: Tier = Tier.LOW
     names_time: bool = True
+    high: frozenset[ActionName] = frozenset()
 
     def policy(self, hub: HubId) -> bytes:
         """A signed policy: the desk, and people at the hub, may do everything."""
@@ -54,6 +57,7 @@ class Keys:
                 "guard": self.guard.public.hex(),
             },
             roles=roles,
-            actions=dict.fromkeys(ActionName, ActionRule(tier=self.tier)),
+            actions=dict.fromkeys(ActionName, ActionRule(tier=self.tier))
+            | dict.fromkeys(self.high, _APPROVED),
         )
         return sign_policy(policy, [self.root])

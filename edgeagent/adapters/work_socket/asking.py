@@ -8,7 +8,6 @@ import logging
 from contextlib import suppress
 
 from edgeagent.adapters.work_socket.records import answered_record, claim_record, world_record
-from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.work import (
     AwaitRequest,
     ClaimRequest,
@@ -45,14 +44,16 @@ class Caller:
     """Asks the desk what a worker asks.
 
     Attributes:
+        who: it is, as the kernel tells.
+        is_given: whether it was just given a command, and has not said a word to it.
         broke_rules: what it did that no worker of ours does; empty as long as it did nothing.
     """
 
     def __init__(self, desk: LendingDesk, who: str) -> None:
         self._desk = desk
-        self._who = who
+        self.who = who
+        self.is_given = False
         self._claim: Claim | None = None
-        self._lane = Tier.HIGH
         self.broke_rules = ""
 
     @staticmethod
@@ -62,6 +63,7 @@ class Caller:
 
     async def answer(self, request: ClaimRequest | Held) -> WorkAnswer:
         """Do what is asked, and say what came of it."""
+        self.is_given = False
         try:
             if isinstance(request, ClaimRequest):
                 return await self._take(request)
@@ -75,6 +77,10 @@ class Caller:
                 self._claim = None
             return _failure(why)
 
+    def forget(self) -> None:
+        """Leave what it holds to the end of its lease, or of the agent."""
+        self._claim = None
+
     async def let_go(self) -> None:
         """Give up what it holds: it is gone."""
         claim, self._claim = self._claim, None
@@ -85,16 +91,16 @@ class Caller:
             await self._desk.abandon(claim)
             log.warning(
                 "claim let go",
-                extra={"command": claim.asked.command.id, "device": claim.device, "holder": self._who},
+                extra={"command": claim.asked.command.id, "device": claim.device, "holder": self.who},
             )
 
     async def _take(self, request: ClaimRequest) -> WorkAnswer:
         if self._claim is not None:
             raise SuspiciousError("it has a command already")
         # Two that call themselves the same are told apart by what the kernel says.
-        claim = await self._desk.claim(request.lane, f"{request.holder}@{self._who}")
-        self._claim, self._lane = claim, request.lane
-        return WorkAnswer(claim=claim_record(claim, self._lane))
+        claim = await self._desk.claim(request.lane, f"{request.holder}@{self.who}")
+        self._claim, self.is_given = claim, True
+        return WorkAnswer(claim=claim_record(claim, request.lane))
 
     def _held(self, grip: Grip) -> Claim:
         claim = self._claim

@@ -63,7 +63,11 @@ class WorkClient:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def claim(self, lane: Tier, holder: str) -> Claim:
-        """Wait for a command of a lane, and for an agent that has some."""
+        """Wait for a command of a lane, and for an agent that has some.
+
+        Raises:
+            LostRaceError: it has come too late.
+        """
         while True:
             await self._connected()
             answer = await self._ask(ClaimRequest(lane=lane, holder=holder), None)
@@ -71,6 +75,8 @@ class WorkClient:
                 raise self._out_of_step("no claim came")
             claim = await self._believed(answer.claim)
             if claim is not None:
+                # Says at once that it has come: who does not is taken for standing still.
+                await self.renew(claim)
                 return claim
 
     async def renew(self, claim: Claim) -> None:

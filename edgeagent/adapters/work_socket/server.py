@@ -2,9 +2,11 @@
 
 Each connection is one worker that works one command at a time: it asks, and is answered, one after the
 other. Who it is, the kernel tells; who is neither root, the agent's own user nor the worker's is not heard.
-When the connection ends, its claim is let go of at once. Whoever breaks the rules (a frame that is too
-long, half or none of ours, a second question before the answer, a claim that is not its own, a lie) is
-answered once more, cut off, and its command is taken over.
+When the connection ends, its claim is let go of at once; so it is when a worker does not say a word to the
+claim that it was given: its process stands still, and all that waits there is sent away.
+
+Whoever breaks the rules (a frame that is too long, half or none of ours, a second question before the
+answer, a claim that is not its own, a lie) is answered once more, cut off, and its command is taken over.
 """
 
 import asyncio
@@ -17,13 +19,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from edgeagent.adapters.work_socket.asking import Caller
 from edgeagent.adapters.work_socket.framing import read_frame, write_frame
 from edgeagent.clock import Clock
 from edgeagent.contracts.door import decode, encode
-from edgeagent.contracts.work import REQUEST_BYTES, WorkRequest
+from edgeagent.contracts.work import REQUEST_BYTES, WorkAnswer, WorkRequest
 from edgeagent.errors import ConfigurationError, MalformedError, SuspiciousError, TransientError
 from edgeagent.ports.desk import LendingDesk
 
@@ -31,12 +33,34 @@ log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS: Final = 64
 """How many workers may be connected at once; of one process sixteen are."""
+FIRST_WORD: Final = timedelta(seconds=5)
+"""How soon a worker has to say that it has got its command."""
 QUIET: Final = timedelta(minutes=5)
 """After so long without a word a connection is closed."""
 _AT_ONCE: Final = 100
 _EACH: Final = timedelta(milliseconds=50)
-T = TypeVar("T")
 _UCRED: Final = struct.Struct("3i")  # pid, uid, gid of unix(7)
+
+
+@dataclass(slots=True)
+class Crew:
+    """The connections of one process.
+
+    Attributes:
+        size: how many there are.
+        stands_still: set when one of them did not say a word to its command.
+        waiting: what the others wait for.
+    """
+
+    size: int = 0
+    stands_still: asyncio.Event = field(default_factory=asyncio.Event)
+    waiting: set[asyncio.Future[WorkAnswer]] = field(default_factory=set)
+
+    async def is_sent_away(self) -> None:
+        """Have all that wait give up, before there is anything to be had."""
+        self.stands_still.set()
+        if self.waiting:
+            await asyncio.wait(set(self.waiting))
 
 
 @dataclass(slots=True)
@@ -68,6 +92,7 @@ class WorkSocket:
         self._clock = clock
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[None]] = set()
+        self._crews: dict[int, Crew] = {}
 
     async def open(self) -> None:
         """Listen; a socket that a dead agent left behind is replaced.
@@ -103,9 +128,11 @@ class WorkSocket:
             writer.close()
             return
         self._serving.add(task)
+        crew = self._crews.setdefault(pid, Crew())
+        crew.size += 1
         caller = Caller(self._desk, f"{_name(uid)}:{pid}")
         try:
-            await self._converse(caller, reader, writer)
+            await self._converse(caller, crew, (reader, writer))
         except TransientError:
             log.info("worker gone", extra={"pid": pid})
         except (MalformedError, SuspiciousError) as why:
@@ -113,28 +140,29 @@ class WorkSocket:
         except asyncio.CancelledError:
             # By ``close``, and by nobody else: what is out is void with this start, and asyncio would
             # tell the end of a connection as an error.
-            return
+            caller.forget()
         finally:
             self._serving.discard(task)
+            crew.size -= 1
+            if not crew.size or crew.stands_still.is_set():
+                # Whoever connects from now on is awake.
+                self._crews.pop(pid, None)
             writer.close()
-        await caller.let_go()
+            await caller.let_go()
 
     async def _converse(
-        self, caller: Caller, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, caller: Caller, crew: Crew, streams: tuple[asyncio.StreamReader, asyncio.StreamWriter]
     ) -> None:
         """Answer one question after the other."""
+        reader, writer = streams
         pace = Pace(self._clock)
         while True:
-            try:
-                async with asyncio.timeout(QUIET.total_seconds()):
-                    raw = await read_frame(reader, limit=REQUEST_BYTES)
-            except TimeoutError as why:
-                raise TransientError("it says nothing any more") from why
+            raw = await _heard(caller, crew, reader)
             await asyncio.sleep(pace.wait().total_seconds())
             request = decode(WorkRequest, raw, limit=REQUEST_BYTES).request
             answering = caller.answer(request)
             if caller.may_take_long(request):
-                answer = await _while_connected(asyncio.ensure_future(answering), reader)
+                answer = await _while_awake(asyncio.ensure_future(answering), crew, reader)
             else:
                 answer = await answering
             await write_frame(writer, encode(answer))
@@ -142,23 +170,45 @@ class WorkSocket:
                 raise SuspiciousError(caller.broke_rules)
 
 
-async def _while_connected(answering: asyncio.Future[T], reader: asyncio.StreamReader) -> T:
+async def _heard(caller: Caller, crew: Crew, reader: asyncio.StreamReader) -> bytes:
+    """Wait for the next question. Who says nothing to a new command loses it, and may still ask why."""
+    reading = asyncio.ensure_future(read_frame(reader, limit=REQUEST_BYTES))
+    try:
+        for patience in (FIRST_WORD, QUIET) if caller.is_given else (QUIET,):
+            done, _ = await asyncio.wait((reading,), timeout=patience.total_seconds())
+            if done:
+                return reading.result()
+            if patience is FIRST_WORD:
+                log.warning("worker stands still", extra={"holder": caller.who})
+                await crew.is_sent_away()
+                await caller.let_go()
+        raise TransientError("it says nothing any more")
+    finally:
+        reading.cancel()
+
+
+async def _while_awake(
+    answering: asyncio.Future[WorkAnswer], crew: Crew, reader: asyncio.StreamReader
+) -> WorkAnswer:
     """Wait for an answer, as long as the other side waits too, and says nothing meanwhile."""
     hearing = asyncio.ensure_future(reader.read(1))
+    still = asyncio.ensure_future(crew.stands_still.wait())
+    crew.waiting.add(answering)
     try:
-        await asyncio.wait((answering, hearing), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((answering, hearing, still), return_when=asyncio.FIRST_COMPLETED)
         if answering.done():
             return answering.result()
         with suppress(OSError):
-            if hearing.result():
+            if hearing.done() and hearing.result():
                 raise MalformedError("a question before the answer to the one before")
-        raise TransientError("the other side is gone")
+        raise TransientError("the other side is gone, or stands still")
     finally:
-        for each in (answering, hearing):
+        for each in (answering, hearing, still):
             if not each.done():
                 each.cancel()
                 with suppress(asyncio.CancelledError, Exception):
                     await each
+        crew.waiting.discard(answering)
 
 
 def _peer(writer: asyncio.StreamWriter) -> tuple[int, int]:

@@ -1,0 +1,176 @@
+"""The isolated worker as a process: what it is for, and what comes of it when it is killed or stopped."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from edgeagent.contracts.actions import ActionName
+from edgeagent.contracts.receipt import Outcome
+from tests.support.agents_venue import PLUG
+from tests.support.agents_worker import WorkedVenue
+from tests.support.brokers import wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("W1")]
+
+LEASE = 60.0
+"""Seconds within which a lease has lapsed for certain."""
+
+
+@pytest.fixture
+def venue(tmp_path: Path) -> Iterator[WorkedVenue]:
+    """A venue with one plug, whose agent runs; no worker does."""
+    with WorkedVenue(tmp_path) as running:
+        running.open()
+        yield running
+
+
+def holders(venue: WorkedVenue) -> list[str]:
+    """Who holds locks."""
+    with closing(sqlite3.connect(f"{venue.agent.database.as_uri()}?mode=ro", uri=True)) as connection:
+        found = connection.execute("SELECT holder FROM locks WHERE token IS NOT NULL").fetchall()
+    return [str(holder) for (holder,) in found]
+
+
+def links_of(pid: int) -> list[str]:
+    """What a process has open."""
+    return [str(handle.readlink()) for handle in Path(f"/proc/{pid}/fd").iterdir()]
+
+
+def families_of(pid: int) -> set[str]:
+    """The tables of the kernel in which the sockets of a process stand."""
+    inodes = {link.removeprefix("socket:[").removesuffix("]") for link in links_of(pid)}
+    return {
+        table
+        for table in ("unix", "tcp", "tcp6", "udp", "udp6", "raw", "raw6", "packet", "netlink")
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
+        if inodes & set(line.split())
+    }
+
+
+@pytest.mark.requirement("Q8", "T7")
+def test_a_reboot_is_approved_at_the_hub_and_worked_beside_the_agent(venue: WorkedVenue) -> None:
+    reboot = venue.approved(PLUG, ActionName.REBOOT)
+    power = venue.end_of(venue.order(PLUG, ActionName.POWER, {"on": True}))
+    assert venue.effects(PLUG, ActionName.REBOOT) == 0
+    worker = venue.new_worker()
+    worker.start()
+
+    receipt = venue.end_of(reboot)
+
+    assert power.outcome is Outcome.SUCCEEDED
+    assert receipt.outcome is Outcome.SUCCEEDED, receipt
+    assert venue.effects(PLUG, ActionName.REBOOT) == 1
+    assert f":{worker.pid}" in venue.agent.run("--json", "audit", "list").stdout
+    assert worker.end() == 0
+    assert venue.agent.stop() == 0
+    assert venue.audit_break() is None
+
+
+@pytest.mark.requirement("T10")
+@pytest.mark.skipif(os.geteuid() != 0, reason="the worker lets nobody but root look into it")
+def test_the_worker_has_nothing_open_but_its_work_socket(venue: WorkedVenue) -> None:
+    worker = venue.new_worker()
+    worker.start()
+    toggle = venue.approved(PLUG, ActionName.TOGGLE)
+    venue.end_of(toggle)
+
+    assert families_of(worker.pid) == {"unix"}
+    assert not [name for name in links_of(worker.pid) if str(venue.agent.state_dir) in name]
+    assert "NoNewPrivs:\t1" in Path(f"/proc/{worker.pid}/status").read_text()
+
+
+@pytest.mark.requirement("L1", "L2", "L3", "Q5")
+def test_a_worker_that_was_stopped_past_its_lease_finds_the_work_ended_and_changes_nothing(
+    venue: WorkedVenue,
+) -> None:
+    """It stands still while it waits for the plug; what it says when it wakes is refused."""
+    first, second = venue.new_worker(), venue.new_worker()
+    first.start()
+    reboot = venue.approved(PLUG, ActionName.REBOOT)
+    wait_until(lambda: venue.effects(PLUG, ActionName.REBOOT) == 1, "the plug to reboot")
+    first.stops()
+    second.start()
+
+    receipt = venue.end_of(reboot, within=LEASE)
+    first.goes_on()
+    wait_until(lambda: "lock lost" in first.log, "the first worker to be refused")
+
+    assert (receipt.outcome, receipt.attempts, receipt.fence) == (Outcome.UNKNOWN, 1, 2)
+    assert venue.effects(PLUG, ActionName.REBOOT) == 1
+    assert len(venue.cloud.receipts(reboot.command.id)) == 1
+    assert venue.agent.stop() == 0
+    assert venue.audit_break() is None
+
+
+@pytest.mark.requirement("L2", "L3", "Q4", "Q5")
+def test_a_worker_that_is_stopped_before_it_has_begun_is_followed_soon_and_sends_nothing_when_it_wakes(
+    venue: WorkedVenue,
+) -> None:
+    first, second = venue.new_worker(), venue.new_worker()
+    first.start()
+    venue.awaits_work()
+    first.stops()
+    toggle = venue.approved(PLUG, ActionName.TOGGLE)
+    wait_until(lambda: bool(holders(venue)), "the stopped worker to be lent the command")
+    second.start()
+
+    receipt = venue.end_of(toggle, within=20)
+    first.goes_on()
+    wait_until(lambda: "lock lost" in first.log, "the first worker to be refused")
+
+    assert (receipt.outcome, receipt.attempts, receipt.fence) == (Outcome.SUCCEEDED, 1, 2)
+    assert venue.effects(PLUG, ActionName.TOGGLE) == 1
+    assert len(venue.cloud.receipts(toggle.command.id)) == 1
+
+
+@pytest.mark.requirement("L3", "Q4", "R5")
+def test_a_worker_that_is_killed_before_it_sends_burns_no_attempt_and_is_followed_at_once(
+    venue: WorkedVenue,
+) -> None:
+    """No lease has to lapse: the kernel tells at once that its connection is over."""
+    first, second = venue.new_worker(), venue.new_worker()
+    first.start()
+    venue.awaits_work()
+    first.stops()
+    toggle = venue.approved(PLUG, ActionName.TOGGLE)
+    wait_until(lambda: bool(holders(venue)), "the stopped worker to be lent the command")
+    second.start()
+
+    first.kill()
+    receipt = venue.end_of(toggle, within=20)
+
+    assert (receipt.outcome, receipt.attempts, receipt.fence) == (Outcome.SUCCEEDED, 1, 2)
+    assert venue.effects(PLUG, ActionName.TOGGLE) == 1
+
+
+@pytest.mark.requirement("I3", "M2", "R5")
+def test_a_worker_that_is_killed_after_the_effect_does_not_let_it_happen_twice(venue: WorkedVenue) -> None:
+    first, second = venue.new_worker(), venue.new_worker()
+    first.start()
+    reboot = venue.approved(PLUG, ActionName.REBOOT)
+    wait_until(lambda: venue.effects(PLUG, ActionName.REBOOT) == 1, "the plug to reboot")
+
+    first.kill()
+    second.start()
+
+    assert venue.end_of(reboot).outcome in {Outcome.UNKNOWN, Outcome.SUCCEEDED}
+    assert venue.effects(PLUG, ActionName.REBOOT) == 1
+
+
+@pytest.mark.requirement("L3", "R5")
+def test_an_agent_that_is_killed_finds_its_worker_again(venue: WorkedVenue) -> None:
+    worker = venue.new_worker()
+    worker.start()
+    venue.agent.kill()
+    venue.agent.start()
+    venue.agent.wait_for_broker()
+
+    toggle = venue.end_of(venue.approved(PLUG, ActionName.TOGGLE))
+
+    assert toggle.outcome is Outcome.SUCCEEDED
+    assert venue.effects(PLUG, ActionName.TOGGLE) == 1
+    assert worker.end() == 0
