@@ -52,7 +52,8 @@ UPDATE inbox SET losses = losses + 1
 """
 _HOLD_FOR: Final = "UPDATE inbox SET reason = :reason WHERE run = :run AND state = 'held'"
 _WAITING_FOR: Final = """
-SELECT count(*) FROM inbox WHERE state IN ('held', 'waiting') AND reason = :reason
+SELECT count(*) FROM inbox
+ WHERE state IN ('held', 'queued', 'waiting', 'running') AND state IN ('held', 'waiting') AND reason = :reason
 """
 _BY_RUN: Final = f"SELECT {COLUMNS} FROM inbox WHERE run = :run"  # noqa: S608 - constant text
 _OF_DEVICE: Final = f"""
@@ -91,7 +92,7 @@ SELECT {COLUMNS} FROM inbox
 """  # noqa: S608 - constant text
 _ABANDONED: Final = f"""
 SELECT {", ".join("i." + name.strip() for name in COLUMNS.split(","))}
-  FROM inbox i LEFT JOIN locks l ON l.run = i.run
+  FROM inbox i INDEXED BY inbox_running LEFT JOIN locks l ON l.run = i.run
  WHERE i.state = 'running'
    AND (l.token IS NULL OR l.boot <> :boot OR l.incarnation <> :incarnation OR l.lease_until <= :now)
  ORDER BY i.run

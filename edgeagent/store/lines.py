@@ -23,13 +23,13 @@ INSERT INTO lines (lane, issuer, device, turn)
 SELECT :lane, :issuer, :device,
        1 + coalesce((SELECT max(turn) FROM lines WHERE lane = :lane AND issuer = :issuer), 0)
  WHERE true
-ON CONFLICT DO NOTHING
+ON CONFLICT (lane, issuer, device) DO NOTHING
 """
 _ENTER: Final = """
 INSERT INTO turns (lane, issuer, turn)
 SELECT :lane, :issuer, 1 + coalesce((SELECT max(turn) FROM turns WHERE lane = :lane), 0)
  WHERE true
-ON CONFLICT DO NOTHING
+ON CONFLICT (lane, issuer) DO NOTHING
 """
 _SERVED: Final = """
 UPDATE turns SET turn = 1 + (SELECT max(turn) FROM turns WHERE lane = :lane)
@@ -60,14 +60,15 @@ SELECT min(due) FROM (
     SELECT available_at AS due FROM inbox
      WHERE lane = :lane AND state = 'waiting' AND available_boot = :boot AND available_at IS NOT NULL
      UNION ALL
-    SELECT l.lease_until FROM inbox i JOIN locks l ON l.run = i.run
+    SELECT l.lease_until FROM inbox i INDEXED BY inbox_running CROSS JOIN locks l ON l.run = i.run
      WHERE i.lane = :lane AND i.state = 'running' AND l.boot = :boot AND l.incarnation = :incarnation
 )
 """
 _PENDING: Final = """
-SELECT lane, state, count(*) AS number, min(received_at) AS oldest FROM inbox
+SELECT lane, state, count(*) AS number, min(received_at) AS oldest FROM inbox INDEXED BY inbox_open
  WHERE state IN ('held', 'queued', 'waiting', 'running') GROUP BY lane, state
 """
+# In the order of the indexes, so that nothing is sorted and the first that fits is the answer.
 # A lock of another boot, of an earlier start of the daemon, or past its lease is void. A parent has room for
 # as many as whoever occupies it, and whoever wants to, can bear.
 _FIRST: Final = f"""

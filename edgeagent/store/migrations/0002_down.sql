@@ -64,7 +64,7 @@ CREATE TABLE turns (
     turn   INTEGER NOT NULL,
     PRIMARY KEY (lane, issuer)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX turns_next ON turns (lane, turn);
+CREATE UNIQUE INDEX turns_next ON turns (lane, turn);
 CREATE TABLE lines (
     lane   TEXT NOT NULL,
     issuer TEXT NOT NULL,
@@ -72,7 +72,7 @@ CREATE TABLE lines (
     turn   INTEGER NOT NULL,
     PRIMARY KEY (lane, issuer, device)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX lines_next ON lines (lane, issuer, turn);
+CREATE UNIQUE INDEX lines_next ON lines (lane, issuer, turn);
 
 -- The one lease there is, also of what is occupied beside the device. The row of a device stays when its
 -- lock is free, for its fence.
@@ -94,6 +94,7 @@ CREATE TABLE locks (
        AND (token IS NULL) = (boot IS NULL) AND (token IS NULL) = (incarnation IS NULL)
        AND (token IS NULL) = (holder IS NULL))
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX locks_run ON locks (run) WHERE run IS NOT NULL;
 CREATE INDEX locks_parent ON locks (parent) WHERE parent IS NOT NULL;
 
 -- What issuers mean to happen once.
