@@ -53,6 +53,19 @@ class Metrics:
         )
         self.stops = gauge("stopped_kinds", "Kinds of command that the kill switch stops.")
         self.admin_refused = count("admin_refused", "Requests of people who may not.", ["role"])
+        self.shadow_answers = count(
+            "shadow_answers", "What the knowledge of a device's state was good for.", ["result"]
+        )
+        self.revalidations = count("revalidations", "Devices read after a stale command.", ["result"])
+        self.clock_error = gauge("clock_error_seconds", "How far the clock may be off; -1 when unknown.")
+        self._measure_lanes(registry)
+        self._make_series()
+
+    def _measure_lanes(self, registry: CollectorRegistry) -> None:
+        """Make what is measured of each lane."""
+        count = partial(Counter, namespace="edgeagent", registry=registry)
+        gauge = partial(Gauge, namespace="edgeagent", registry=registry)
+        times = partial(Histogram, namespace="edgeagent", registry=registry, buckets=_SECONDS)
         self.retries = count("command_retries", "Tries after the first.", ["lane"])
         self.retry_alerts = count("command_retry_alerts", "Commands tried too often.", ["lane"])
         self.lease_losses = count("lease_losses", "Commands whose holder was gone.", ["lane"])
@@ -60,12 +73,6 @@ class Metrics:
         self.lane_age = gauge("lane_oldest_seconds", "Age of the oldest of them.", ["lane"])
         self.lock_wait = times("lock_wait_seconds", "Time from arrival to the first claim.", ["lane"])
         self.lock_hold = times("lock_hold_seconds", "Time that a device was locked.", ["lane"])
-        self.shadow_answers = count(
-            "shadow_answers", "What the knowledge of a device's state was good for.", ["result"]
-        )
-        self.revalidations = count("revalidations", "Devices read after a stale command.", ["result"])
-        self.clock_error = gauge("clock_error_seconds", "How far the clock may be off; -1 when unknown.")
-        self._make_series()
 
     def _make_series(self) -> None:
         """Make the series of every label, so that they are there before anything happens."""

@@ -233,7 +233,9 @@ class Desk:
 
     async def abandon(self, claim: Claim) -> None:
         """Let a claim go whose holder is gone: it is taken over at once, not when its lease lapses."""
-        await self._store.write(partial(locks.release, key=_key(claim)))
+        now = self._now()
+        # The lease ends, and whoever takes the command over counts it as lost.
+        await self._store.write(partial(locks.renew, key=key_of(claim), until=now.milliseconds, now=now))
         self._let_go(claim.token, claim.device)
 
     async def correct(self, claim: Claim, confirmed: Confirmed) -> None:
