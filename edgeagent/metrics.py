@@ -10,7 +10,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 
 from edgeagent.contracts.event import Stream
 from edgeagent.contracts.mqtt import Session
+from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
+from edgeagent.core.lifecycle import OPEN
 
 _SECONDS: Final = (0.001, 0.005, 0.02, 0.1, 0.25, 1, 5, 30, 120, 600)
 _UNUSABLE: Final = (Reason.INVALID_UTF8, Reason.INVALID_PAYLOAD, Reason.UNUSABLE_VALUE, Reason.TOO_LARGE)
@@ -51,13 +53,26 @@ class Metrics:
         )
         self.stops = gauge("stopped_kinds", "Kinds of command that the kill switch stops.")
         self.admin_refused = count("admin_refused", "Requests of people who may not.", ["role"])
-        self.retries = count("command_retries", "Tries after the first.")
         self.shadow_answers = count(
             "shadow_answers", "What the knowledge of a device's state was good for.", ["result"]
         )
         self.revalidations = count("revalidations", "Devices read after a stale command.", ["result"])
         self.clock_error = gauge("clock_error_seconds", "How far the clock may be off; -1 when unknown.")
+        self._measure_lanes(registry)
         self._make_series()
+
+    def _measure_lanes(self, registry: CollectorRegistry) -> None:
+        """Make what is measured of each lane."""
+        count = partial(Counter, namespace="edgeagent", registry=registry)
+        gauge = partial(Gauge, namespace="edgeagent", registry=registry)
+        times = partial(Histogram, namespace="edgeagent", registry=registry, buckets=_SECONDS)
+        self.retries = count("command_retries", "Tries after the first.", ["lane"])
+        self.retry_alerts = count("command_retry_alerts", "Commands tried too often.", ["lane"])
+        self.lease_losses = count("lease_losses", "Commands whose holder was gone.", ["lane"])
+        self.lane_pending = gauge("lane_pending", "Commands that are not over.", ["lane", "state"])
+        self.lane_age = gauge("lane_oldest_seconds", "Age of the oldest of them.", ["lane"])
+        self.lock_wait = times("lock_wait_seconds", "Time from arrival to the first claim.", ["lane"])
+        self.lock_hold = times("lock_hold_seconds", "Time that a device was locked.", ["lane"])
 
     def _make_series(self) -> None:
         """Make the series of every label, so that they are there before anything happens."""
@@ -68,6 +83,13 @@ class Metrics:
             self.events.labels(stream)
             self.outbox_events.labels(stream)
             self.outbox_age.labels(stream)
+        for lane in Tier:
+            for by_lane in (self.retries, self.retry_alerts, self.lease_losses, self.lane_age):
+                by_lane.labels(lane)
+            for histogram in (self.lock_wait, self.lock_hold):
+                histogram.labels(lane)
+            for state in OPEN:
+                self.lane_pending.labels(lane, state)
         for result in ("hit", "miss", "miss_after_update", "stale"):
             self.shadow_answers.labels(result)
         for result in ("read", "given_up"):

@@ -16,6 +16,7 @@ from edgeagent.adapters.admin.approval_routes import approval_routes
 from edgeagent.adapters.admin.audit_routes import audit_routes
 from edgeagent.adapters.admin.clock_routes import clock_routes
 from edgeagent.adapters.admin.hub_routes import hub_routes
+from edgeagent.adapters.admin.lock_routes import lock_routes
 from edgeagent.adapters.admin.policy_routes import policy_routes
 from edgeagent.adapters.admin.route import Route
 from edgeagent.adapters.admin.socket import AdminSocket
@@ -52,6 +53,7 @@ from edgeagent.flows.health import Health
 from edgeagent.flows.held import Held
 from edgeagent.flows.ingest import Ingest
 from edgeagent.flows.local import LocalCommands
+from edgeagent.flows.lockdesk import Locks
 from edgeagent.flows.operator import HubOperator
 from edgeagent.flows.policy_facts import PolicyFacts
 from edgeagent.flows.probes import Probes
@@ -156,7 +158,7 @@ class Hub:
         flows["checkpoints"] = checkpoints.run
         worlds = Worlds(devices, trust, around, key.public)
         commands = await self._commands(worlds, key, confirmations, tallies, flows)
-        health = self._health(devices, ingest, uplink, watch, (time, commands.outside))
+        health = self._health(worlds, ingest, uplink, watch, (time, commands.outside))
         operator = HubOperator(health, clock, commands.local)
         flows["last-health"] = LastHealth(config.last_health, operator).run
         if uplink is not None:
@@ -180,7 +182,7 @@ class Hub:
 
     def _health(
         self,
-        devices: Devices,
+        worlds: Worlds,
         ingest: Ingest,
         uplink: Uplink | None,
         watch: BrokerWatch,
@@ -191,7 +193,8 @@ class Hub:
         return Health(
             store=self.store,
             bus=self.bus,
-            devices=devices,
+            devices=worlds.devices,
+            holds=worlds.holds,
             ingest=ingest,
             uplink=uplink,
             trust=time.desk.trust,
@@ -267,6 +270,7 @@ class Hub:
             approving=Approving(self.store, trust, around, upkeep.time_is_surer),
             desk=PolicyFacts(trust, worlds),
             outside=outside,
+            locks=Locks(self.store, desk, around),
         )
 
     def _outside(self, desk: Desk) -> WaryDesk | None:
@@ -303,10 +307,16 @@ class _Commands:
     approving: Approving
     desk: PolicyFacts
     outside: WaryDesk | None
+    locks: Locks
 
     def routes(self) -> list[Route]:
         """What of it may be asked at the operator's door, beside what the operator answers."""
-        return [*switch_routes(self.switch), *approval_routes(self.approving), *policy_routes(self.desk)]
+        return [
+            *switch_routes(self.switch),
+            *approval_routes(self.approving),
+            *policy_routes(self.desk),
+            *lock_routes(self.locks),
+        ]
 
 
 async def _open_doors(

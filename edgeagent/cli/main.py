@@ -24,6 +24,7 @@ from edgeagent.cli import (
     health,
     hub,
     issuer,
+    locks,
     outbox,
     policy,
     run,
@@ -128,7 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.set_defaults(check="edgeagent config check")
     nouns = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for noun in (
-        *(run, worker, health, devices, commands, policy, hub, clock, outbox, audit, config, issuer),
+        *(run, worker, health, devices, commands, locks, policy, hub, clock, outbox, audit, config, issuer),
         fetch_policy,
     ):
         noun.add_to(nouns)

@@ -173,6 +173,8 @@ class TierRule(Contract):
         attempts: how often an absolute action is tried in all.
         first_delay: the longest wait after the first failure; it doubles.
         longest_delay: where the doubling stops.
+        alert_after: after how many tries without result a command is told as an alert; it goes on being
+            tried all the same (SPEC E3).
         accept_unsure_clock: whether a command may be begun while the hub cannot tell if its time is
             over; the low tier only (SPEC T5).
         grace: how long after the policy's own time is over its commands are still taken.
@@ -182,6 +184,7 @@ class TierRule(Contract):
     attempts: Annotated[int, Field(ge=1, le=10)] = 3
     first_delay: Duration = timedelta(seconds=1)
     longest_delay: Duration = timedelta(seconds=30)
+    alert_after: Annotated[int, Field(ge=1, le=10)] = 2
     accept_unsure_clock: bool = False
     grace: Duration = timedelta(0)
 

@@ -156,6 +156,18 @@ class Match(Part):
     removed_by: Literal["empty"] | None = None
 
 
+class Shared(Part):
+    """What devices share and an action may occupy, such as a bridge, a radio or an HDMI chain (SPEC L6).
+
+    Attributes:
+        by: the parameter that tells which one it is; a device where it has no value shares nothing.
+        most: how many actions may occupy one of them at once.
+    """
+
+    by: Word
+    most: Annotated[int, Field(ge=1, le=16)] = 1
+
+
 class DeviceProfile(Part):
     """A family of devices.
 
@@ -174,6 +186,7 @@ class DeviceProfile(Part):
         availability: how a device tells that it is there.
         readings: what a device tells, by name.
         command_topics: filters on which a retained message would act at each reconnect.
+        shared: what devices share, by name; families that name it alike share it too.
         commands: how actions are carried out; one recipe for each kind of channel.
         refusals: what refutes any of them.
         read: how readings are asked for; what is not named is asked for by the action ``refresh``.
@@ -200,6 +213,7 @@ class DeviceProfile(Part):
         default_factory=dict
     )
     command_topics: Annotated[tuple[TopicText, ...], Field(max_length=16)] = ()
+    shared: Annotated[dict[Word, Shared], Field(max_length=8)] = Field(default_factory=dict)
     commands: Annotated[
         dict[Annotated[ActionName, Field(strict=False)], Annotated[tuple[Recipe, ...], Field(max_length=8)]],
         Field(alias="command"),

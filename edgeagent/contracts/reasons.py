@@ -72,6 +72,8 @@ class Reason(StrEnum):
     BROKER_AWAY = "broker_away", "The broker cannot be reached; nothing was sent."
     RETRYING = "retrying", "A try failed; the next one is due later."
     TAKEN_OVER = "taken_over", "Who worked on it stopped; the device is read afresh before anything is sent."
+    LEASE_LOST = "lease_lost", "Whoever worked on it stopped again and again; it is not begun once more."
+    RETRY_THRESHOLD = "retry_threshold", "It had to be tried more often than the policy takes for normal."
 
     # It was tried.
     DEVICE_REFUSED = "device_refused", "The device itself said no."

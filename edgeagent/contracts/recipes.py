@@ -160,6 +160,7 @@ class Recipe(Part):
         confirm: what proves it, each with its level.
         fail: what refutes it, besides what refutes any command of the profile.
         within: how long an answer may take.
+        occupies: what of ``shared`` is occupied while it is carried out.
     """
 
     each: Word | None = None
@@ -171,6 +172,7 @@ class Recipe(Part):
     confirm: Annotated[tuple[Confirmation, ...], Field(min_length=1, max_length=8)]
     fail: Annotated[tuple[Denial, ...], Field(max_length=8)] = ()
     within: Duration
+    occupies: Word | None = None
 
 
 class Question(Part):

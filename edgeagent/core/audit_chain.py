@@ -86,6 +86,8 @@ class AuditKind(StrEnum):
     """A try ended without result; when the next is due and why."""
     COMMAND_TAKEN_OVER = "command_taken_over"
     """The holder stopped; the command is worked anew."""
+    LOCK_RELEASED = "lock_released"
+    """A person took a device's lock from whoever held it, and why."""
     COMMAND_SETTLED = "command_settled"
     """A command is final: outcome, reason, level."""
     COMMAND_CORRECTED = "command_corrected"

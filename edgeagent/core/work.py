@@ -11,6 +11,7 @@ from edgeagent.contracts.receipt import Outcome, StateMark
 from edgeagent.core.confirmation import Confirmed, Contradicted, Denied
 from edgeagent.core.gate.verdict import Opened
 from edgeagent.core.gate.world import World
+from edgeagent.core.lease import SHORTEST
 from edgeagent.core.profile.plan import Plan
 from edgeagent.ids import DeviceId
 
@@ -83,6 +84,7 @@ class Claim:
         force_refresh: whether the device has to be read before anything is sent.
         before: the device's state at the claim.
         plan: how the action is carried out on this device; None when it cannot be.
+        lease: how long the lock holds without being renewed.
     """
 
     run: int
@@ -98,6 +100,7 @@ class Claim:
     force_refresh: bool
     before: StateMark | None
     plan: Plan | None
+    lease: timedelta = SHORTEST
 
     @property
     def device(self) -> DeviceId:

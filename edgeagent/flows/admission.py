@@ -38,6 +38,7 @@ from edgeagent.core.gate.verdict import (
     Verdict,
 )
 from edgeagent.core.gate.world import World
+from edgeagent.core.lease import Terms
 from edgeagent.core.lifecycle import State
 from edgeagent.core.operation import operation_key
 from edgeagent.core.work import Ending
@@ -84,12 +85,14 @@ class _Asked:
         opened: what is asked.
         world: everything but what the store remembers.
         keys: whose signatures count.
+        terms: under which its device would be locked for it.
     """
 
     arrival: Arrival
     opened: Opened
     world: World
     keys: Keyring
+    terms: Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +209,10 @@ class Admission:
         worlds = [self._worlds.around_device(one.device, arrival.local) for one in asked]
         return _Read(
             arrival,
-            [_Asked(arrival, one, world, keys) for one, world in zip(asked, worlds, strict=True)],
+            [
+                _Asked(arrival, one, world, keys, self._worlds.terms(one))
+                for one, world in zip(asked, worlds, strict=True)
+            ],
         )
 
     def _take_all(self, read: _Read, tx: Transaction, noted: _Noted) -> list[Admitted]:
@@ -271,6 +277,7 @@ class Admission:
             local=asked.arrival.local,
             actor=asked.arrival.actor or issuer,
             received_at=self._around.event_time().at,
+            terms=asked.terms,
         )
 
     def _accept(self, tx: Transaction, new: NewCommand, asked: Opened) -> None:

@@ -1,24 +1,29 @@
 """Claiming, as one transaction (SPEC L1).
 
-What was abandoned is taken over, what is due is queued, and the oldest command whose device nobody works
-is locked: one lease, one fence.
+What was abandoned is taken over, what is due is queued, and the device of the command whose turn it is is
+locked, with what it shares with others: one lease, one fence.
 """
 
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from pydantic import JsonValue
+
 from edgeagent.contracts.policy import Tier
-from edgeagent.contracts.reasons import Reason
 from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.lease import SHORTEST
 from edgeagent.core.lifecycle import State
-from edgeagent.store import audit, inbox, locks
+from edgeagent.core.work import Claim
+from edgeagent.errors import LostRaceError
+from edgeagent.flows.losing import Losing, Lost
+from edgeagent.store import audit, inbox, lines, locks
 from edgeagent.store.audit import Act, Stamp
 from edgeagent.store.database import Transaction
 from edgeagent.store.inbox_row import Moved, Now, Row
 
-LEASE: Final = timedelta(seconds=30)
-"""How long a lock holds without being renewed; whoever works renews at a third of it."""
+LEASE: Final = SHORTEST
+"""How long a lock holds without being renewed, of most commands; whoever works renews at a third of it."""
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -34,6 +39,7 @@ class Wanted:
         most: how many commands of the lane may be worked at once.
         now: the present.
         stamp: the same, for the audit trail.
+        losing: looks after what holders that are gone have left.
     """
 
     lane: Tier
@@ -42,6 +48,7 @@ class Wanted:
     most: int
     now: Now
     stamp: Stamp
+    losing: Losing
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +58,12 @@ class Found:
     Attributes:
         row: as it stood before it was claimed.
         fence: of its lock.
+        lost: what was found to have lost its holder.
     """
 
     row: Row
     fence: int
+    lost: tuple[Lost, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +72,24 @@ class NothingDue:
 
     Attributes:
         next: when there may be something, in milliseconds of boot time; None until somebody rings.
+        lost: what was found to have lost its holder.
     """
 
     next: int | None
+    lost: tuple[Lost, ...] = ()
 
 
 def claim(wanted: Wanted, tx: Transaction) -> Found | NothingDue:
-    """Lock the oldest due command of a lane."""
-    acts = _take_over(tx, wanted.now)
-    for row in inbox.due_again(tx, wanted.lane, wanted.now):
+    """Lock the command of a lane that is next."""
+    lost = wanted.losing.take_over(tx, wanted.now)
+    acts = []
+    for row in lines.due_again(tx, wanted.lane, wanted.now):
         inbox.move(tx, row, Moved(State.QUEUED, row.reason, force_refresh=row.force_refresh))
         acts.append(queued(row))
     found = None
-    if inbox.running(tx, wanted.lane) < wanted.most:
-        found = inbox.oldest_due(tx, wanted.lane, wanted.now)
-    answer: Found | NothingDue = NothingDue(inbox.next_due(tx, wanted.lane, wanted.now))
+    if lines.running(tx, wanted.lane) < wanted.most:
+        found = lines.first(tx, wanted.lane, wanted.now)
+    answer: Found | NothingDue = NothingDue(lines.next_due(tx, wanted.lane, wanted.now), lost)
     if found is not None:
         inbox.move(tx, found, Moved(State.RUNNING))
         fence = locks.take(
@@ -85,8 +97,9 @@ def claim(wanted: Wanted, tx: Transaction) -> Found | NothingDue:
             locks.Key(found.device, wanted.token),
             run=found.run,
             holder=wanted.holder,
-            until=wanted.now.milliseconds + LEASE // _MILLISECOND,
+            until=wanted.now.milliseconds + found.terms.length // _MILLISECOND,
             now=wanted.now,
+            parent=found.parent,
         )
         acts.append(
             Act(
@@ -103,7 +116,7 @@ def claim(wanted: Wanted, tx: Transaction) -> Found | NothingDue:
                 },
             )
         )
-        answer = Found(found, fence)
+        answer = Found(found, fence, lost)
     if acts:
         audit.append(tx, acts, wanted.stamp)
     return answer
@@ -119,22 +132,29 @@ def queued(row: Row) -> Act:
     )
 
 
-def _take_over(tx: Transaction, now: Now) -> list[Act]:
-    """Queue what a holder that is gone has left, its device to be read before anything is sent.
+def about(claim: Claim, kind: AuditKind, more: dict[str, JsonValue]) -> Act:
+    """What is put on record of a claimed command."""
+    detail: dict[str, JsonValue] = {"device": claim.device, "run": claim.run, "fence": claim.fence}
+    return Act(kind=kind, subject=claim.asked.command.id, actor="agent", detail=detail | more)
 
-    No attempt is counted: what was sent has been counted when it was recorded (SPEC L3, L4).
+
+def key_of(claim: Claim) -> locks.Key:
+    """What proves that a claim's lock is ours."""
+    return locks.Key(claim.device, claim.token)
+
+
+def running(tx: Transaction, run: int) -> Row:
+    """The row of a run that is being worked.
+
+    Raises:
+        LostRaceError: it is not.
     """
-    acts = []
-    for row in inbox.abandoned(tx, now):
-        inbox.move(tx, row, Moved(State.QUEUED, Reason.TAKEN_OVER, force_refresh=True))
-        # It may end without being claimed again: nothing of its lock must stay.
-        locks.clear(tx, row.run, now)
-        acts.append(
-            Act(
-                kind=AuditKind.COMMAND_TAKEN_OVER,
-                subject=row.command,
-                actor="agent",
-                detail={"device": row.device, "run": row.run, "sent": row.sent, "attempts": row.attempts},
-            )
-        )
-    return acts
+    row = inbox.by_run(tx, run)
+    if row is None or row.state is not State.RUNNING:
+        raise LostRaceError(f"run {run} is not being worked")
+    return row
+
+
+def fields_of(claim: Claim) -> dict[str, str | int]:
+    """What every log line about a command carries (SPEC O3)."""
+    return {"command": claim.asked.command.id, "device": claim.device, "run": claim.run}

@@ -18,8 +18,6 @@ from functools import partial
 from secrets import token_hex
 from typing import Final
 
-from pydantic import JsonValue
-
 from edgeagent.contracts.event import EventType, Stream, data_text
 from edgeagent.contracts.mqtt import Outgoing, PublishResult, Session
 from edgeagent.contracts.policy import ActionRule, Level, Tier, TierRule
@@ -31,7 +29,6 @@ from edgeagent.core.confirmation import Confirmed
 from edgeagent.core.envelope import RefusedEnvelopeError
 from edgeagent.core.gate.opening import opened_for
 from edgeagent.core.gate.world import World
-from edgeagent.core.lifecycle import State
 from edgeagent.core.operation import OperationState, operation_key
 from edgeagent.core.profile.plan import Step
 from edgeagent.core.shadow import StateReading
@@ -40,9 +37,12 @@ from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
 from edgeagent.errors import BrokenInvariantError, LostRaceError
 from edgeagent.flows import claims
 from edgeagent.flows.bells import Bell
-from edgeagent.flows.claims import LEASE, Found, NothingDue, Wanted
+from edgeagent.flows.claims import Found, NothingDue, Wanted, about, fields_of, key_of, running
 from edgeagent.flows.confirmations import Confirmations
-from edgeagent.flows.loans import Loans
+from edgeagent.flows.holdtimes import Kind
+from edgeagent.flows.loans import Loan, Loans
+from edgeagent.flows.losing import Losing
+from edgeagent.flows.postponing import Postponing
 from edgeagent.flows.settling import Ended, Settling
 from edgeagent.flows.steps import Steps
 from edgeagent.flows.worlds import Worlds
@@ -52,9 +52,8 @@ from edgeagent.ports.broker import DeviceBus
 from edgeagent.ports.crash import CrashPoint
 from edgeagent.ports.desk import StoppedError
 from edgeagent.store import audit, inbox, locks, operations, outbox
-from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Transaction
-from edgeagent.store.inbox_row import Moved, Now, Row
+from edgeagent.store.inbox_row import Now, Row
 from edgeagent.store.outbox import NewEvent
 
 log = logging.getLogger(__name__)
@@ -81,12 +80,13 @@ class Desk:
         self._settling = settling
         self._confirmations = confirmations
         self._lanes = lanes
-        self._loans = Loans(confirmations)
+        self._loans = Loans(confirmations, worlds.holds, worlds.around.metrics)
         self._steps = Steps(settling.devices)
         # Confirmations that came after their command had ended as unknown.
         self.late: deque[tuple[Claim, Confirmed]] = deque()
         self._let_go_of: list[Callable[[DeviceId], None]] = []
         self._stale: list[Callable[[], None]] = []
+        self.losing = Losing(settling)
         self.writes = Writes(worlds.around)
 
     @property
@@ -116,8 +116,11 @@ class Desk:
                 most=policy.tier_rule(lane).concurrency,
                 now=self._now(),
                 stamp=self._around.stamp(),
+                losing=self.losing,
             )
             found = await self._store.write(partial(claims.claim, wanted))
+            if self.losing.tell(found.lost):
+                self.wake()
             if isinstance(found, NothingDue):
                 left = None if found.next is None else (found.next - wanted.now.milliseconds) * _MILLISECOND
                 await self._lanes[lane].wait(left)
@@ -130,10 +133,11 @@ class Desk:
 
     async def renew(self, claim: Claim) -> None:
         """Lengthen the lease."""
-        until = self._around.clock.boot() + LEASE
-        renew = partial(locks.renew, key=_key(claim), until=until // _MILLISECOND, now=self._now())
+        loan = self._loans.of(claim)
+        until = self._around.clock.boot() + loan.lease
+        renew = partial(locks.renew, key=key_of(claim), until=until // _MILLISECOND, now=self._now())
         await self._store.write(renew)
-        self._loans.of(claim).until = until
+        loan.until = until
 
     async def publish(self, claim: Claim, step: StepName) -> PublishResult:
         """Send a step, recorded before it leaves; and begin to wait for what answers it."""
@@ -194,17 +198,20 @@ class Desk:
             self._around.crash.reached(CrashPoint.EFFECT_CONFIRMED)
         ended = Ended(
             ending=ending,
-            lock=_key(claim),
+            lock=key_of(claim),
             fence=claim.fence,
             before=claim.before,
             after=self._settling.mark(claim.device),
         )
-        await self._store.write(lambda tx: self._settling.settle(tx, _running(tx, claim.run), ended))
+        await self._store.write(lambda tx: self._settling.settle(tx, running(tx, claim.run), ended))
         self._around.crash.reached(CrashPoint.COMMAND_SETTLED)
         self._around.metrics.commands_settled.labels(ending.outcome).inc()
-        log.info("command ended", extra=_fields(claim) | {"outcome": ending.outcome, "reason": ending.reason})
+        log.info(
+            "command ended", extra=fields_of(claim) | {"outcome": ending.outcome, "reason": ending.reason}
+        )
         for tell in self._stale if ending.reason is Reason.STALE else ():
             tell()
+        self._loans.brought_back(claim.token, self._around.clock.boot())
         act = self._loans.end(claim.token)
         wish = None if claim.plan is None else claim.plan.wish
         if ending.outcome is Outcome.SUCCEEDED and act is not None and wish is not None:
@@ -216,35 +223,9 @@ class Desk:
 
     async def postpone(self, claim: Claim, later: Later) -> None:
         """Give the command back, to be taken up again later."""
-        now = self._now()
-        due = None if later.after is None else (now.milliseconds + later.after // _MILLISECOND, now.boot)
-        moved = Moved(
-            State.WAITING,
-            later.reason,
-            due,
-            force_refresh=claim.force_refresh,
-            error=later.error or None,
-        )
-        act = self._act(
-            claim,
-            AuditKind.COMMAND_WAITING,
-            {
-                "reason": later.reason,
-                "error": later.error,
-                "due_in": _seconds(later.after),
-                "attempts": claim.attempts,
-            },
-        )
-
-        def postpone(tx: Transaction) -> None:
-            locks.release(tx, _key(claim))
-            if later.unsent:
-                inbox.note_unsent(tx, claim.run)
-            inbox.move(tx, _running(tx, claim.run), moved)
-            audit.append(tx, [act], self._around.stamp())
-
-        await self._store.write(postpone)
-        log.info("command waits", extra=_fields(claim) | {"reason": later.reason, "why": later.error})
+        postponing = Postponing(later, self._now(), self._around)
+        too_often = await self._store.write(partial(postponing.write, claim))
+        postponing.tell(claim, too_often=too_often)
         self._let_go(claim.token, claim.device)
         # Its time may be over before it is due; and what it waits for may have come while this was written.
         self._settling.bell.ring()
@@ -252,7 +233,9 @@ class Desk:
 
     async def abandon(self, claim: Claim) -> None:
         """Let a claim go whose holder is gone: it is taken over at once, not when its lease lapses."""
-        await self._store.write(partial(locks.release, key=_key(claim)))
+        now = self._now()
+        # The lease ends, and whoever takes the command over counts it as lost.
+        await self._store.write(partial(locks.renew, key=key_of(claim), until=now.milliseconds, now=now))
         self._let_go(claim.token, claim.device)
 
     async def correct(self, claim: Claim, confirmed: Confirmed) -> None:
@@ -265,7 +248,7 @@ class Desk:
         event = NewEvent(
             Stream.RECORD, EventType.CORRECTED, claim.device, self._around.event_time(), data_text(fields)
         )
-        act = self._act(claim, AuditKind.COMMAND_CORRECTED, {"level": confirmed.level})
+        act = about(claim, AuditKind.COMMAND_CORRECTED, {"level": confirmed.level})
 
         def correct(tx: Transaction) -> None:
             operations.settle(tx, operation_key(command, claim.device), claim.run, OperationState.COMPLETED)
@@ -274,7 +257,11 @@ class Desk:
 
         await self._store.write(correct)
         self._around.outbox.stored({Stream.RECORD}, 1)
-        log.info("outcome corrected", extra=_fields(claim) | {"level": confirmed.level})
+        log.info("outcome corrected", extra=fields_of(claim) | {"level": confirmed.level})
+
+    def forget(self, token: str, device: DeviceId) -> None:
+        """Have a claim whose lock was taken away send nothing more, and wake whoever waits for its device."""
+        self._let_go(token, device)
 
     def wake(self) -> None:
         """Have every lane look for work."""
@@ -284,8 +271,7 @@ class Desk:
     async def _lent(self, found: Found, wanted: Wanted) -> Claim | None:
         """Put a claim together; None if the command cannot be believed any more, and is ended."""
         row = found.row
-        until = wanted.now.milliseconds * _MILLISECOND + LEASE
-        self._loans.begin(wanted.token, until=until, now=self._around.clock.boot())
+        self._loans.begin(wanted.token, self._loan(row, wanted.now))
         try:
             asked = opened_for(row.device, row.envelope, self._worlds.keys())
         except RefusedEnvelopeError as why:
@@ -309,7 +295,18 @@ class Desk:
             force_refresh=row.force_refresh,
             before=self._settling.mark(row.device),
             plan=self._steps.plan(asked),
+            lease=row.terms.length,
         )
+
+    def _loan(self, row: Row, now: Now) -> Loan:
+        """What is kept of a claim; and how long its command has waited for it."""
+        since, lease = now.milliseconds * _MILLISECOND, row.terms.length
+        if not (row.attempts or row.losses or row.reason):
+            waited = max(0, self._around.event_time().at - row.received_at) / 1_000_000
+            self._around.metrics.lock_wait.labels(row.lane).observe(waited)
+        device = self._worlds.devices.get(row.device)
+        kind = None if device is None else Kind(device.admitted.profile, row.action)
+        return Loan(since + lease, lease, since, row.lane, kind)
 
     async def _end_unbelieved(self, found: Found, wanted: Wanted, why: RefusedEnvelopeError) -> None:
         """End a command whose keys the policy no longer knows."""
@@ -321,7 +318,7 @@ class Desk:
         )
 
         def end(tx: Transaction) -> None:
-            self._settling.settle(tx, _running(tx, found.row.run), ended)
+            self._settling.settle(tx, running(tx, found.row.run), ended)
 
         await self._store.write(end)
         self._around.metrics.commands_settled.labels(outcome).inc()
@@ -347,9 +344,9 @@ class Desk:
 
     def _record_step(self, claim: Claim, planned: Step, tx: Transaction) -> None:
         """Record that a step is about to be sent; only under a lock that is ours."""
-        locks.check(tx, _key(claim), self._now())
+        locks.check(tx, key_of(claim), self._now())
         inbox.note_sent(tx, claim.run)
-        act = self._act(claim, AuditKind.STEP_SENT, {"topic": planned.topic, "attempt": claim.attempts + 1})
+        act = about(claim, AuditKind.STEP_SENT, {"topic": planned.topic, "attempt": claim.attempts + 1})
         audit.append(tx, [act], self._around.stamp())
 
     def _confirmed_late(self, claim: Claim, confirmed: Confirmed) -> None:
@@ -358,41 +355,13 @@ class Desk:
 
     def _let_go(self, token: str, device: DeviceId) -> None:
         """Forget a claim that is over, and wake whoever waits for its device or its end."""
+        self._loans.brought_back(token, self._around.clock.boot())
         for tell in self._let_go_of:
             tell(device)
         self._loans.end(token)
         self._around.outbox.stored({Stream.RECORD}, 1)
         self.wake()
 
-    def _act(self, claim: Claim, kind: AuditKind, more: dict[str, JsonValue]) -> Act:
-        detail: dict[str, JsonValue] = {"device": claim.device, "run": claim.run, "fence": claim.fence}
-        return Act(kind=kind, subject=claim.asked.command.id, actor="agent", detail=detail | more)
-
     def _now(self) -> Now:
         clock = self._around.clock
         return Now(clock.boot_id, clock.boot() // _MILLISECOND, self._around.origin.incarnation)
-
-
-def _key(claim: Claim) -> locks.Key:
-    return locks.Key(claim.device, claim.token)
-
-
-def _running(tx: Transaction, run: int) -> Row:
-    """The row of a run that is being worked.
-
-    Raises:
-        LostRaceError: it is not.
-    """
-    row = inbox.by_run(tx, run)
-    if row is None or row.state is not State.RUNNING:
-        raise LostRaceError(f"run {run} is not being worked")
-    return row
-
-
-def _fields(claim: Claim) -> dict[str, str | int]:
-    """What every log line about a command carries (SPEC O3)."""
-    return {"command": claim.asked.command.id, "device": claim.device, "run": claim.run}
-
-
-def _seconds(length: timedelta | None) -> float | None:
-    return None if length is None else length.total_seconds()

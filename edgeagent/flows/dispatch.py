@@ -40,7 +40,6 @@ from edgeagent.ports.links import LinkError, Trouble
 
 log = logging.getLogger(__name__)
 
-_RENEW_EVERY: Final = timedelta(seconds=10)
 _LISTENS_AGAIN: Final = timedelta(seconds=5)
 _AFTER_FAULT: Final = 1.0
 # What a live reading proves that nobody asked for.
@@ -151,7 +150,7 @@ class Dispatch:
     async def _send(self, claim: Claim) -> Next:
         """Send, and wait until the effect is known or the time is over."""
         if claim.attempts:
-            self._metrics.retries.inc()
+            self._metrics.retries.labels(self._lane).inc()
         stopped = await self._publish(claim)
         if stopped is not None:
             return stopped
@@ -225,7 +224,8 @@ class Dispatch:
         """Wait until the last step's time is over or enough is known, renewing the lease (SPEC L1)."""
         level = claim.rule.confirmation
         while True:
-            answered = await self._desk.await_confirmation(claim, level=level, within=_RENEW_EVERY)
+            # Only who sees the work go on renews: a heartbeat of its own would outlive it (SPEC Q5).
+            answered = await self._desk.await_confirmation(claim, level=level, within=claim.lease / 3)
             if answered.is_enough(level):
                 return answered
             await self._desk.renew(claim)

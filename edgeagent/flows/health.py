@@ -15,6 +15,7 @@ from edgeagent.errors import StorageError
 from edgeagent.flows.brokerwatch import BrokerWatch
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.epochs import EpochWatch
+from edgeagent.flows.holdtimes import HoldTimes
 from edgeagent.flows.ingest import Ingest
 from edgeagent.flows.policy_health import policy_check
 from edgeagent.flows.standing_checks import standing_checks
@@ -54,6 +55,7 @@ class Health:
     store: Database
     bus: DeviceBus
     devices: Devices
+    holds: HoldTimes
     ingest: Ingest
     uplink: Uplink | None
     trust: Trust
@@ -74,6 +76,7 @@ class Health:
             self._clock(),
             policy_check(self.trust, self.around.clock.wall()),
             self._disk(),
+            self.holds.check(),
             self._broker_limits(),
             self._broker_drops(),
             self._retained_commands(),

@@ -8,12 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.sources import Value
 from edgeagent.core.profile.plan import Step
 from edgeagent.core.work import Claim, StepName
 from edgeagent.errors import LostRaceError
 from edgeagent.flows.confirmations import Confirmations, Waiter
+from edgeagent.flows.holdtimes import HoldTimes, Kind
 from edgeagent.ids import ReadingName
+from edgeagent.metrics import Metrics
 
 
 @dataclass(slots=True)
@@ -22,11 +25,19 @@ class Loan:
 
     Attributes:
         until: boot time at which its lease ends, as the locks table has it.
+        lease: how long it holds without being renewed.
+        since: boot time at which it went out.
+        lane: of which lane.
+        kind: of work; None when the device is not known any more.
         act: waits for what answers the command itself, also while the device is read back.
         last: waits for what answers the last step.
     """
 
     until: timedelta
+    lease: timedelta
+    since: timedelta
+    lane: Tier
+    kind: Kind | None
     act: Waiter | None = None
     last: Waiter | None = None
 
@@ -34,15 +45,26 @@ class Loan:
 class Loans:
     """The claims that are out."""
 
-    def __init__(self, confirmations: Confirmations) -> None:
+    def __init__(self, confirmations: Confirmations, holds: HoldTimes, metrics: Metrics) -> None:
         self._confirmations = confirmations
+        self._holds = holds
+        self._metrics = metrics
         self._loans: dict[str, Loan] = {}
 
-    def begin(self, token: str, *, until: timedelta, now: timedelta) -> None:
+    def begin(self, token: str, loan: Loan) -> None:
         """Note that a claim goes out, and forget those whose lease has lapsed without a word."""
-        for lapsed in [each for each, loan in self._loans.items() if loan.until <= now]:
+        for lapsed in [each for each, other in self._loans.items() if other.until <= loan.since]:
             self.end(lapsed)
-        self._loans[token] = Loan(until)
+        self._loans[token] = loan
+
+    def brought_back(self, token: str, now: timedelta) -> None:
+        """Note for how long a device was locked; of how long the work takes where something was sent."""
+        loan = self._loans.get(token)
+        if loan is None:
+            return
+        self._metrics.lock_hold.labels(loan.lane).observe((now - loan.since).total_seconds())
+        if loan.act is not None and loan.kind is not None:
+            self._holds.add(loan.kind, now - loan.since)
 
     def of(self, claim: Claim) -> Loan:
         """What is kept of a claim.

@@ -6,6 +6,7 @@ from importlib.metadata import version
 
 from edgeagent.clock import EPOCH, ProvenClock
 from edgeagent.contracts.mqtt import Session
+from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reports.commands import CommandsReport, SendReport, SendRequest
 from edgeagent.contracts.reports.devices import (
     AdmitRequest,
@@ -24,6 +25,7 @@ from edgeagent.contracts.reports.status import (
     StatusReport,
     StreamReport,
 )
+from edgeagent.core.lifecycle import OPEN
 from edgeagent.core.profile.match import Proposal
 from edgeagent.errors import RejectedError
 from edgeagent.flows.devices import Device
@@ -31,7 +33,7 @@ from edgeagent.flows.health import Health
 from edgeagent.flows.local import LocalCommands
 from edgeagent.ids import CommandId, DeviceId
 from edgeagent.ids import label as checked_label
-from edgeagent.store import outbox
+from edgeagent.store import lines, outbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class HubOperator:
             outbox=await self.outbox(),
         )
         self._set_gauges(report)
+        await self._set_lane_gauges()
         return report
 
     async def devices(self) -> DevicesReport:
@@ -165,6 +168,17 @@ class HubOperator:
             age = 0.0 if depth.oldest is None else (report.clock.best - depth.oldest).total_seconds()
             metrics.outbox_events.labels(stream).set(depth.events)
             metrics.outbox_age.labels(stream).set(max(0.0, age))
+
+    async def _set_lane_gauges(self) -> None:
+        """Say what each lane has before it."""
+        metrics, now = self.look.around.metrics, self.look.around.event_time().at
+        pending = await self.look.store.read(lines.pending)
+        for lane in Tier:
+            found = {state: pending.get((lane, state), (0, now)) for state in OPEN}
+            for state, (number, _) in found.items():
+                metrics.lane_pending.labels(lane, state).set(number)
+            oldest = min(moment for _, moment in found.values())
+            metrics.lane_age.labels(lane).set(max(0, now - oldest) / 1_000_000)
 
 
 def _ago(moment: timedelta | None, now: timedelta) -> float | None:

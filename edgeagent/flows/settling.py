@@ -14,6 +14,7 @@ from edgeagent.contracts.receipt import AuditMark, Outcome, Receipt, StateMark
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.envelope import Signer
 from edgeagent.core.evidence import signed_receipt
+from edgeagent.core.failure import class_of
 from edgeagent.core.lifecycle import state_of
 from edgeagent.core.operation import OperationState
 from edgeagent.core.work import Ending
@@ -117,6 +118,7 @@ class Settling:
                 "run": row.run,
                 "outcome": ending.outcome,
                 "reason": ending.reason,
+                "class": None if ending.outcome is Outcome.SUCCEEDED else class_of(ending.reason),
                 "detail": ending.detail[:_DETAIL],
                 "level": ending.level,
                 "attempts": row.attempts,

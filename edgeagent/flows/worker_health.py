@@ -7,7 +7,7 @@ from typing import Final
 from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reports.health import Check, Level
 from edgeagent.flows.wary import Presence
-from edgeagent.store import inbox
+from edgeagent.store import lines
 from edgeagent.store.database import Database
 
 PATIENCE: Final = timedelta(minutes=1)
@@ -31,7 +31,7 @@ async def worker_check(
     if presence.waiting:
         return [_check(Level.OK, "waits for commands of the high tier")]
     away = now - (presence.seen or started)
-    queued = await store.read(partial(inbox.queued, lane=Tier.HIGH))
+    queued = await store.read(partial(lines.queued, lane=Tier.HIGH))
     if away <= PATIENCE:
         return [_check(Level.OK, "is at work, or was there a moment ago")]
     if not queued:

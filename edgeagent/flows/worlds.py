@@ -9,11 +9,13 @@ from edgeagent.core.freshness import LARGEST_SEQUENCE, BootDeadline, largest_seq
 from edgeagent.core.gate.roles import keyring, speaker
 from edgeagent.core.gate.verdict import Opened
 from edgeagent.core.gate.world import Known, World
+from edgeagent.core.lease import ANY, Terms
 from edgeagent.core.lifecycle import FINAL, State
 from edgeagent.core.operation import operation_key
 from edgeagent.core.profile.facts import Facts
 from edgeagent.core.stops import Stops
 from edgeagent.flows.devices import Devices
+from edgeagent.flows.holdtimes import HoldTimes
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
 from edgeagent.ids import DeviceId, KeyId
@@ -31,6 +33,7 @@ class Worlds:
         around: time, and whose hub it is.
         operator_key: the hub's own public key.
         stops: what is stopped.
+        holds: how long devices are locked.
     """
 
     devices: Devices
@@ -38,6 +41,7 @@ class Worlds:
     around: Surroundings
     operator_key: bytes
     stops: Stops = field(default_factory=Stops)
+    holds: HoldTimes = field(default_factory=HoldTimes)
 
     def keys(self) -> Keyring:
         """The keys whose signature under a command counts now."""
@@ -62,6 +66,11 @@ class Worlds:
             device=None if found is None else Facts(found.compiled),
             shadow=None if found is None else copy.deepcopy(found.shadow),
         )
+
+    def terms(self, asked: Opened) -> Terms:
+        """Under which terms the device is locked for a command. On the event loop only."""
+        found, command = self.devices.get(asked.device), asked.command
+        return ANY if found is None else self.holds.terms(found.compiled, command.action, command.arguments)
 
     @staticmethod
     def remembered(db: Snapshot, asked: Opened, world: World) -> tuple[KeyId, World]:

@@ -12,20 +12,22 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Final
 
-from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.lifecycle import State, check_move
 from edgeagent.errors import BrokenInvariantError
 from edgeagent.ids import CommandId, DeviceId, Digest, KeyId
+from edgeagent.store import lines
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
 from edgeagent.store.inbox_row import COLUMNS, Moved, NewCommand, Now, Old, Over, Row, read_row
 
 _NEXT_RUN: Final = "SELECT coalesce(max(run), 0) + 1 FROM inbox"
 _INSERT: Final = """
 INSERT INTO inbox (run, command, ordinal, device, issuer, signers, sequence, action, slot, lane, operation,
-                   sha256, envelope, expires_at, local_boot, local_until, actor, state, reason, received_at)
+                   sha256, envelope, expires_at, local_boot, local_until, actor, state, reason, received_at,
+                   lease, parent, parent_most)
 VALUES (:run, :command, 1, :device, :issuer, :signers, :sequence, :action, :slot, :lane, :operation,
-        :sha256, :envelope, :expires_at, :local_boot, :local_until, :actor, :state, :reason, :received_at)
+        :sha256, :envelope, :expires_at, :local_boot, :local_until, :actor, :state, :reason, :received_at,
+        :lease, :parent, :parent_most)
 """
 _MOVE: Final = """
 UPDATE inbox
@@ -42,14 +44,16 @@ _SENT: Final = "UPDATE inbox SET sent = 1, attempts = attempts + 1 WHERE run = :
 _UNSENT: Final = """
 UPDATE inbox SET attempts = attempts - 1, sent = (attempts > 1) WHERE run = :run AND state = 'running'
 """
-_DUE_AGAIN: Final = f"""
-SELECT {COLUMNS} FROM inbox
- WHERE lane = :lane AND state = 'waiting' AND available_at IS NOT NULL
-   AND (available_boot <> :boot OR available_at <= :now)
-"""  # noqa: S608 - constant text
+# What a power cut or the end of the daemon has left is not the command's fault.
+_LOST: Final = """
+UPDATE inbox SET losses = losses + 1
+ WHERE run = :run AND state = 'running'
+   AND EXISTS (SELECT 1 FROM locks WHERE run = :run AND boot = :boot AND incarnation = :incarnation)
+"""
 _HOLD_FOR: Final = "UPDATE inbox SET reason = :reason WHERE run = :run AND state = 'held'"
 _WAITING_FOR: Final = """
-SELECT count(*) FROM inbox WHERE state IN ('held', 'waiting') AND reason = :reason
+SELECT count(*) FROM inbox
+ WHERE state IN ('held', 'queued', 'waiting', 'running') AND state IN ('held', 'waiting') AND reason = :reason
 """
 _BY_RUN: Final = f"SELECT {COLUMNS} FROM inbox WHERE run = :run"  # noqa: S608 - constant text
 _OF_DEVICE: Final = f"""
@@ -86,33 +90,13 @@ _IN_STATE: Final = f"""
 SELECT {COLUMNS} FROM inbox
  WHERE state = :state AND state IN ('held', 'queued', 'waiting', 'running') ORDER BY run
 """  # noqa: S608 - constant text
-# The oldest whose device nobody works. A lock of another boot, of an earlier start of the daemon, or
-# past its lease is void.
-_DUE: Final = f"""
-SELECT {", ".join("i." + name.strip() for name in COLUMNS.split(","))}
-  FROM inbox i LEFT JOIN locks l ON l.device = i.device
- WHERE i.lane = :lane AND i.state = 'queued'
-   AND (l.token IS NULL OR l.boot <> :boot OR l.incarnation <> :incarnation OR l.lease_until <= :now)
- ORDER BY i.run LIMIT 1
-"""  # noqa: S608 - constant text
-_QUEUED: Final = "SELECT count(*) FROM inbox WHERE lane = :lane AND state = 'queued'"
-_RUNNING: Final = "SELECT count(*) FROM inbox WHERE lane = :lane AND state = 'running'"
 _ABANDONED: Final = f"""
 SELECT {", ".join("i." + name.strip() for name in COLUMNS.split(","))}
-  FROM inbox i LEFT JOIN locks l ON l.run = i.run
+  FROM inbox i INDEXED BY inbox_running LEFT JOIN locks l ON l.run = i.run
  WHERE i.state = 'running'
    AND (l.token IS NULL OR l.boot <> :boot OR l.incarnation <> :incarnation OR l.lease_until <= :now)
+ ORDER BY i.run
 """  # noqa: S608 - constant text
-# A lease that lapses makes work too: nobody tells that its holder is gone.
-_NEXT_DUE: Final = """
-SELECT min(due) FROM (
-    SELECT available_at AS due FROM inbox
-     WHERE lane = :lane AND state = 'waiting' AND available_boot = :boot AND available_at IS NOT NULL
-     UNION ALL
-    SELECT l.lease_until FROM inbox i JOIN locks l ON l.run = i.run
-     WHERE i.lane = :lane AND i.state = 'running' AND l.boot = :boot AND l.incarnation = :incarnation
-)
-"""
 _OVER: Final = """
 SELECT run, expires_at, local_boot FROM inbox
  WHERE state NOT IN ('held', 'queued', 'waiting', 'running') AND expires_at <= :before
@@ -173,8 +157,13 @@ def insert(tx: Transaction, new: NewCommand, state: State, reason: Reason | None
             "state": state,
             "reason": reason,
             "received_at": new.received_at,
+            "lease": new.terms.length // timedelta(milliseconds=1),
+            "parent": None if new.parent is None else new.parent.name,
+            "parent_most": None if new.parent is None else new.parent.most,
         },
     )
+    if state is State.QUEUED:
+        lines.stand(tx, _line(new))
     return run
 
 
@@ -198,6 +187,10 @@ def move(tx: Transaction, row: Row, to: Moved) -> None:
     }
     if tx.execute(_MOVE, fields) != 1:
         raise BrokenInvariantError(f"run {row.run} is not {row.state}")
+    if row.state is State.QUEUED:
+        lines.leave(tx, _line(row), served=to.target is State.RUNNING)
+    elif to.target is State.QUEUED:
+        lines.stand(tx, _line(row))
 
 
 def note_sent(tx: Transaction, run: int) -> None:
@@ -210,6 +203,16 @@ def note_sent(tx: Transaction, run: int) -> None:
         raise BrokenInvariantError(f"run {run} is not running")
 
 
+def note_lost(tx: Transaction, run: int, now: Now) -> bool:
+    """Count that whoever worked a running command was gone before its end.
+
+    Returns:
+        Whether it was counted: what another boot or start of the daemon has left is not.
+    """
+    fields: dict[str, SqlValue] = {"run": run, "boot": now.boot, "incarnation": now.incarnation}
+    return tx.execute(_LOST, fields) == 1
+
+
 def note_unsent(tx: Transaction, run: int) -> None:
     """Take back ``note_sent``: the message is known not to have left.
 
@@ -218,11 +221,6 @@ def note_unsent(tx: Transaction, run: int) -> None:
     """
     if tx.execute(_UNSENT, {"run": run}) != 1:
         raise BrokenInvariantError(f"run {run} is not running")
-
-
-def due_again(db: Snapshot, lane: Tier, now: Now) -> list[Row]:
-    """The waiting commands of a lane whose time has come."""
-    return _all(db.rows(_DUE_AGAIN, {"lane": lane, **now.parameters}))
 
 
 def add_signatures(tx: Transaction, run: int, signed: tuple[bytes, tuple[KeyId, ...]]) -> None:
@@ -316,33 +314,6 @@ def in_state(db: Snapshot, state: State) -> list[Row]:
     return _all(db.rows(_IN_STATE, {"state": state}))
 
 
-def next_due(db: Snapshot, lane: Tier, now: Now) -> int | None:
-    """When there may be work for a lane: a waiting command is due, or a lease lapses.
-
-    Returns:
-        Milliseconds of boot time; None while nothing is to come.
-    """
-    row = db.row(_NEXT_DUE, {"lane": lane, **now.parameters})
-    return None if row is None or row[0] is None else int(row[0])
-
-
-def oldest_due(db: Snapshot, lane: Tier, now: Now) -> Row | None:
-    """The oldest queued command of a lane whose device nobody works."""
-    return _one(db.row(_DUE, {"lane": lane, **now.parameters}))
-
-
-def running(db: Snapshot, lane: Tier) -> int:
-    """How many commands of a lane are being worked."""
-    row = db.row(_RUNNING, {"lane": lane})
-    return 0 if row is None else int(row[0])
-
-
-def queued(db: Snapshot, lane: Tier) -> int:
-    """How many commands of a lane wait to be claimed."""
-    row = db.row(_QUEUED, {"lane": lane})
-    return 0 if row is None else int(row[0])
-
-
 def abandoned(db: Snapshot, now: Now) -> list[Row]:
     """Running commands whose holder is gone: their lock is of another boot or start, or has lapsed."""
     return _all(db.rows(_ABANDONED, now.parameters))
@@ -381,6 +352,10 @@ def over(db: Snapshot, limit: Over) -> list[Old]:
 def forget(tx: Transaction, old: Sequence[Old]) -> None:
     """Delete rows, with their receipts. Whoever does it notes the latest expiry among them."""
     tx.execute_many(_FORGET, [(each.run,) for each in old])
+
+
+def _line(row: NewCommand) -> dict[str, SqlValue]:
+    return {"lane": row.lane, "issuer": row.issuer, "device": row.device}
 
 
 def _one(row: sqlite3.Row | None) -> Row | None:

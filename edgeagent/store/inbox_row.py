@@ -11,6 +11,7 @@ from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.freshness import BootDeadline
+from edgeagent.core.lease import ANY, Parent, Terms
 from edgeagent.core.lifecycle import State
 from edgeagent.ids import CommandId, DeviceId, Digest, KeyId
 from edgeagent.store.database import SqlValue
@@ -18,7 +19,7 @@ from edgeagent.store.database import SqlValue
 COLUMNS: Final = """
 run, command, ordinal, device, issuer, signers, sequence, action, slot, lane, operation, sha256, envelope,
 expires_at, local_boot, local_until, actor, state, reason, received_at, available_at, available_boot,
-attempts, sent, force_refresh, last_error
+attempts, sent, force_refresh, last_error, lease, parent, parent_most, losses
 """
 """The columns of ``inbox``, in the order of the table."""
 
@@ -43,6 +44,7 @@ class NewCommand:
         local: until when it is good, if it was typed here.
         actor: who is on record for it.
         received_at: microseconds since 1970.
+        terms: under which its device is locked for it.
     """
 
     command: CommandId
@@ -60,6 +62,12 @@ class NewCommand:
     local: BootDeadline | None
     actor: str
     received_at: int
+    terms: Terms = ANY
+
+    @property
+    def parent(self) -> Parent | None:
+        """What it occupies beside its device."""
+        return self.terms.parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +84,7 @@ class Row(NewCommand):
         sent: whether something was sent in this run.
         force_refresh: whether its device has to be read before anything is sent.
         last_error: what went wrong last.
+        losses: how often whoever worked it was gone before its end.
     """
 
     run: int
@@ -87,6 +96,7 @@ class Row(NewCommand):
     sent: bool
     force_refresh: bool
     last_error: str | None
+    losses: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +167,7 @@ class Old:
 def read_row(row: sqlite3.Row) -> Row:
     """Read a row that has all of ``COLUMNS``."""
     local = row["local_boot"]
-    due = row["available_at"]
+    due, parent = row["available_at"], row["parent"]
     return Row(
         run=int(row["run"]),
         command=CommandId(str(row["command"])),
@@ -185,4 +195,9 @@ def read_row(row: sqlite3.Row) -> Row:
         sent=bool(row["sent"]),
         force_refresh=bool(row["force_refresh"]),
         last_error=row["last_error"],
+        terms=Terms(
+            timedelta(milliseconds=row["lease"]),
+            None if parent is None else Parent(str(parent), int(row["parent_most"])),
+        ),
+        losses=int(row["losses"]),
     )

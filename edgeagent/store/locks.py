@@ -4,11 +4,16 @@ Owns ``locks``. A lock is taken with a token that only its holder knows, renewed
 token in one statement each, and void when its lease has lapsed, its boot is over, or the daemon has
 started anew (SPEC L1, L3, L5). The fence of a device only grows, also across restarts (SPEC L2): its
 row stays when the lock is free.
+
+What a device shares with others, such as a bridge, is occupied by the lock itself: for as long as the lock
+is live, and no longer (SPEC L6). So there is nothing to be renewed or released beside it, and nobody waits
+for one while holding the other.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
+from edgeagent.core.lease import Parent
 from edgeagent.errors import LostRaceError
 from edgeagent.ids import DeviceId
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
@@ -16,11 +21,17 @@ from edgeagent.store.inbox_row import Now
 
 # Taken only if free or void; what it says of a live one it leaves alone.
 _TAKE: Final = """
-INSERT INTO locks (device, fence, run, holder, token, lease_until, boot, incarnation)
-VALUES (:device, 1, :run, :holder, :token, :until, :boot, :incarnation)
+INSERT INTO locks (device, fence, run, holder, token, lease_until, boot, incarnation,
+                   parent, parent_most, since)
+SELECT :device, 1, :run, :holder, :token, :until, :boot, :incarnation, :parent, :most, :now
+ WHERE :parent IS NULL
+    OR (SELECT count(*) < min(:most, coalesce(min(l.parent_most), :most)) FROM locks l
+         WHERE l.parent = :parent AND l.boot = :boot AND l.incarnation = :incarnation
+           AND l.lease_until > :now)
 ON CONFLICT (device) DO UPDATE
    SET fence = locks.fence + 1, run = excluded.run, holder = excluded.holder, token = excluded.token,
-       lease_until = excluded.lease_until, boot = excluded.boot, incarnation = excluded.incarnation
+       lease_until = excluded.lease_until, boot = excluded.boot, incarnation = excluded.incarnation,
+       parent = excluded.parent, parent_most = excluded.parent_most, since = excluded.since
  WHERE locks.token IS NULL OR locks.boot <> :boot OR locks.incarnation <> :incarnation
     OR locks.lease_until <= :now
 RETURNING fence
@@ -33,13 +44,15 @@ UPDATE locks SET lease_until = :until
 """
 _RELEASE: Final = """
 UPDATE locks
-   SET run = NULL, holder = NULL, token = NULL, lease_until = NULL, boot = NULL, incarnation = NULL
+   SET run = NULL, holder = NULL, token = NULL, lease_until = NULL, boot = NULL, incarnation = NULL,
+       parent = NULL, parent_most = NULL, since = NULL
  WHERE device = :device AND token = :token
 """
 # What a holder that is gone has left; of a live one nothing.
 _CLEAR: Final = """
 UPDATE locks
-   SET run = NULL, holder = NULL, token = NULL, lease_until = NULL, boot = NULL, incarnation = NULL
+   SET run = NULL, holder = NULL, token = NULL, lease_until = NULL, boot = NULL, incarnation = NULL,
+       parent = NULL, parent_most = NULL, since = NULL
  WHERE run = :run AND (boot <> :boot OR incarnation <> :incarnation OR lease_until <= :now)
 """
 _HOLDS: Final = """
@@ -48,7 +61,7 @@ SELECT fence FROM locks
    AND lease_until > :now
 """
 _HELD: Final = """
-SELECT device, fence, run, holder, lease_until FROM locks
+SELECT device, fence, run, holder, token, lease_until, since, parent FROM locks
  WHERE token IS NOT NULL AND boot = :boot AND incarnation = :incarnation AND lease_until > :now
  ORDER BY device
 """
@@ -64,14 +77,20 @@ class Held:
         fence: under which.
         run: for which.
         holder: by whom.
+        token: by which it is held.
         until: milliseconds of boot time at which the lease ends.
+        since: milliseconds of boot time at which it was taken.
+        parent: what is occupied beside the device; None for nothing.
     """
 
     device: DeviceId
     fence: int
     run: int
     holder: str
+    token: str
     until: int
+    since: int
+    parent: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +106,27 @@ class Key:
         return {"device": self.device, "token": self.token}
 
 
-def take(tx: Transaction, key: Key, *, run: int, holder: str, until: int, now: Now) -> int:
-    """Lock a device.
+def take(
+    tx: Transaction,
+    key: Key,
+    *,
+    run: int,
+    holder: str,
+    until: int,
+    now: Now,
+    parent: Parent | None = None,
+) -> int:
+    """Lock a device, and what it shares with others: both or neither.
 
     Returns:
         The fence.
 
     Raises:
-        LostRaceError: somebody works it.
+        LostRaceError: somebody works it, or its parent has no room.
     """
     fields: dict[str, SqlValue] = {"run": run, "holder": holder, "until": until}
+    fields |= {"parent": None if parent is None else parent.name}
+    fields |= {"most": None if parent is None else parent.most}
     row = tx.row(_TAKE, fields | key.parameters | now.parameters)
     if row is None:
         raise LostRaceError(f"{key.device} is being worked")
@@ -138,6 +168,11 @@ def clear(tx: Transaction, run: int, now: Now) -> None:
     tx.execute(_CLEAR, {"run": run, **now.parameters})
 
 
+def of_device(db: Snapshot, device: DeviceId, now: Now) -> Held | None:
+    """The lock of a device; None while nobody works it."""
+    return next((each for each in held(db, now) if each.device == device), None)
+
+
 def fence(db: Snapshot, device: DeviceId) -> int:
     """The last fence of a device; 0 if it was never locked."""
     row = db.row(_FENCE, {"device": device})
@@ -152,7 +187,10 @@ def held(db: Snapshot, now: Now) -> list[Held]:
             int(row["fence"]),
             int(row["run"]),
             str(row["holder"]),
+            str(row["token"]),
             int(row["lease_until"]),
+            int(row["since"]),
+            row["parent"],
         )
         for row in db.rows(_HELD, now.parameters)
     ]

@@ -16,6 +16,7 @@ from pathlib import Path
 from edgeagent.adapters.admin.approval_routes import approval_routes
 from edgeagent.adapters.admin.audit_routes import audit_routes
 from edgeagent.adapters.admin.hub_routes import hub_routes
+from edgeagent.adapters.admin.lock_routes import lock_routes
 from edgeagent.adapters.admin.policy_routes import policy_routes
 from edgeagent.adapters.admin.route import Route
 from edgeagent.adapters.admin.socket import AdminSocket
@@ -25,6 +26,7 @@ from edgeagent.contracts.policy import Tier
 from edgeagent.flows.brokerwatch import BrokerWatch
 from edgeagent.flows.floorkeeping import FloorKeeping
 from edgeagent.flows.health import Health
+from edgeagent.flows.lockdesk import Locks
 from edgeagent.flows.operator import HubOperator
 from edgeagent.flows.policy_facts import PolicyFacts
 from edgeagent.store.floorfile import FloorFile
@@ -76,6 +78,7 @@ def _routes(hub: Hub, folder: Path) -> list[Route]:
         *hub_routes(_operator(hub, folder)),
         *switch_routes(hub.now.switch),
         *approval_routes(hub.now.approving),
+        *lock_routes(Locks(hub.now.store, hub.now.desk, hub.now.around)),
         *policy_routes(PolicyFacts(hub.now.trust, hub.now.worlds)),
         *audit_routes(hub.now.trail),
     ]
@@ -90,6 +93,7 @@ def _operator(hub: Hub, folder: Path) -> HubOperator:
         store=now.store,
         bus=hub.bus,
         devices=now.devices,
+        holds=now.worlds.holds,
         ingest=now.ingest,
         uplink=None,
         trust=now.trust,

@@ -332,6 +332,7 @@ class Hub(Recorded):
             most=policy.tier_rule(lane).concurrency,
             now=self.lease_time(),
             stamp=self.now.around.stamp(),
+            losing=self.now.desk.losing,
         )
         try:
             await self.now.store.write(partial(_look, wanted))

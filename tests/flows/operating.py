@@ -27,6 +27,7 @@ from edgeagent.flows.entering import Entering
 from edgeagent.flows.floorkeeping import FloorKeeping
 from edgeagent.flows.health import Health
 from edgeagent.flows.held import Held
+from edgeagent.flows.holdtimes import HoldTimes
 from edgeagent.flows.local import LocalCommands
 from edgeagent.flows.operator import HubOperator
 from edgeagent.flows.settling import Settling
@@ -147,6 +148,7 @@ async def operated_hub(folder: Path, *devices: str, with_cloud: bool = True) -> 
             store=store,
             bus=hub.bus,
             devices=hub.devices,
+            holds=HoldTimes(),
             ingest=hub.ingest,
             uplink=uplink if with_cloud else None,
             trust=trust,

@@ -32,7 +32,7 @@ async def test_a_hub_that_is_well_says_so_in_every_check(tmp_path: Path) -> None
         assert report.level is Level.OK
         assert {check.name for check in report.checks} == {
             *("broker-control", "broker-telemetry", "cloud", "clock", "database", "discovery", "epoch"),
-            *("disk", "outbox", "policy", "qos0", "approvals", "stops"),
+            *("disk", "outbox", "policy", "qos0", "approvals", "stops", "leases"),
             *("broker-limits", "broker-drops", "retained", "topics"),
         }
 

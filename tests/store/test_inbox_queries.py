@@ -9,7 +9,7 @@ from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.lifecycle import State
 from edgeagent.ids import CommandId, DeviceId, KeyId
-from edgeagent.store import inbox
+from edgeagent.store import inbox, lines
 from edgeagent.store.database import Database, Transaction
 from edgeagent.store.inbox_row import Moved, NewCommand, Now, Row
 from tests.store.commands import DESK, LAMP, NOW, inserted, later, locked, new
@@ -47,7 +47,7 @@ async def test_the_oldest_of_a_lane_is_due_whatever_its_sequence(store: Database
     await store.write(fill)
 
     for lane, expected in ((Tier.LOW, "first"), (Tier.MEDIUM, "medium"), (Tier.HIGH, None)):
-        found = await store.read(lambda db, lane=lane: inbox.oldest_due(db, lane, NOW))  # type: ignore[misc]
+        found = await store.read(lambda db, lane=lane: lines.first(db, lane, NOW))  # type: ignore[misc]
         assert (None if found is None else found.command) == expected
 
 
@@ -74,8 +74,8 @@ async def test_a_command_whose_device_somebody_works_is_not_due(
 
     await store.write(fill)
 
-    found = await store.read(lambda db: inbox.oldest_due(db, Tier.LOW, now))
-    beside = await store.read(lambda db: inbox.oldest_due(db, Tier.MEDIUM, now))
+    found = await store.read(lambda db: lines.first(db, Tier.LOW, now))
+    beside = await store.read(lambda db: lines.first(db, Tier.MEDIUM, now))
     gone = await store.read(lambda db: inbox.abandoned(db, now))
 
     assert (found is not None) is is_free
@@ -108,8 +108,8 @@ async def test_a_waiting_one_is_due_at_its_time_or_in_any_other_boot(store: Data
 
     await store.write(fill)
 
-    due = await store.read(lambda db: inbox.due_again(db, Tier.LOW, NOW))
-    soon = await store.read(lambda db: inbox.due_again(db, Tier.LOW, later(500)))
+    due = await store.read(lambda db: lines.due_again(db, Tier.LOW, NOW))
+    soon = await store.read(lambda db: lines.due_again(db, Tier.LOW, later(500)))
 
     assert names(due) == ["now", "other boot"]
     assert names(soon) == ["soon", "now", "other boot"]
@@ -117,7 +117,7 @@ async def test_a_waiting_one_is_due_at_its_time_or_in_any_other_boot(store: Data
 
 @pytest.mark.requirement("Q9", "Q5", "L3")
 async def test_the_next_moment_to_look_is_a_waiting_one_or_a_lease_that_lapses(store: Database) -> None:
-    assert await store.read(lambda db: inbox.next_due(db, Tier.LOW, NOW)) is None
+    assert await store.read(lambda db: lines.next_due(db, Tier.LOW, NOW)) is None
 
     def lock(tx: Transaction) -> None:
         locked(tx, inserted(tx, new("runs", sequence=1), State.RUNNING), until=35_000)
@@ -125,12 +125,12 @@ async def test_the_next_moment_to_look_is_a_waiting_one_or_a_lease_that_lapses(s
         waiting(tx, "other boot", 3, (1, SECOND_BOOT))
 
     await store.write(lock)
-    assert await store.read(lambda db: inbox.next_due(db, Tier.LOW, NOW)) == 35_000
-    assert await store.read(lambda db: inbox.next_due(db, Tier.MEDIUM, NOW)) is None
-    assert await store.read(lambda db: inbox.next_due(db, Tier.LOW, later(0, incarnation=2))) is None
+    assert await store.read(lambda db: lines.next_due(db, Tier.LOW, NOW)) == 35_000
+    assert await store.read(lambda db: lines.next_due(db, Tier.MEDIUM, NOW)) is None
+    assert await store.read(lambda db: lines.next_due(db, Tier.LOW, later(0, incarnation=2))) is None
 
     await store.write(lambda tx: waiting(tx, "soon", 4, (12_000, FIRST_BOOT)))
-    assert await store.read(lambda db: inbox.next_due(db, Tier.LOW, NOW)) == 12_000
+    assert await store.read(lambda db: lines.next_due(db, Tier.LOW, NOW)) == 12_000
 
 
 @pytest.mark.requirement("Q8")
@@ -143,7 +143,7 @@ async def test_how_many_a_lane_works(store: Database) -> None:
 
     await store.write(fill)
 
-    counts = [await store.read(lambda db, lane=lane: inbox.running(db, lane)) for lane in Tier]  # type: ignore[misc]
+    counts = [await store.read(lambda db, lane=lane: lines.running(db, lane)) for lane in Tier]  # type: ignore[misc]
     assert counts == [3, 1, 0]
 
 
@@ -214,7 +214,8 @@ async def test_of_several_runs_of_a_command_the_last_is_told(store: Database) ->
         tx.execute(
             "INSERT INTO inbox SELECT 2, command, 2, device, issuer, signers, sequence, action, slot, lane,"
             " operation, sha256, envelope, expires_at, local_boot, local_until, actor, 'queued', reason,"
-            " received_at, available_at, available_boot, attempts, sent, force_refresh, last_error FROM inbox"
+            " received_at, available_at, available_boot, attempts, sent, force_refresh, last_error,"
+            " lease, parent, parent_most, losses FROM inbox"
         )
 
     await store.write(fill)

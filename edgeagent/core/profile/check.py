@@ -49,6 +49,7 @@ def mistakes(profile: DeviceProfile) -> list[str]:
     for place, text in enumerate(profile.command_topics):
         with found.at(f"command_topics[{place}]"):
             check_filter(text, checker.kinds)
+    _check_shared(profile, found)
     check_commands.check(profile, found)
     check_match.check(profile, found)
     return found.found
@@ -82,6 +83,17 @@ def _check_default(parameter: Parameter, above: Kinds) -> None:
         template(default).check(above)
         return
     check(parameter, default)
+
+
+def _check_shared(profile: DeviceProfile, found: Mistakes) -> None:
+    for name, shared in profile.shared.items():
+        parameter = profile.parameters.get(shared.by)
+        fits = parameter is not None and parameter.type is not ParameterType.INTEGERS
+        found.unless(fits, f"shared.{name}.by", "not a parameter with one value")
+    for action, recipes in profile.commands.items():
+        for place, recipe in enumerate(recipes):
+            known = recipe.occupies is None or recipe.occupies in profile.shared
+            found.unless(known, f"command.{action}[{place}].occupies", "not declared in shared")
 
 
 class _Checker:

@@ -1,6 +1,8 @@
 """The commands of one device: which it has, and the plan of each."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from types import MappingProxyType
 
 from pydantic import JsonValue
@@ -8,6 +10,7 @@ from pydantic import JsonValue
 from edgeagent.contracts.actions import CATALOGUE, ActionName, Arguments
 from edgeagent.contracts.policy import Level
 from edgeagent.contracts.recipes import Denial, Echo, Question, Recipe, Reply
+from edgeagent.core.lease import Parent
 from edgeagent.core.profile.actions import NarrowedAction, Variant, arguments_of, narrowed
 from edgeagent.core.profile.channels import Channel
 from edgeagent.core.profile.layout import Outline
@@ -24,6 +27,19 @@ from edgeagent.core.profile.plan import (
 from edgeagent.core.profile.wishes import wish_of, written
 from edgeagent.errors import MalformedError
 from edgeagent.ids import ReadingName
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What carrying out an action takes.
+
+    Attributes:
+        lasts: at most so long, by the profile.
+        parent: what it occupies beside the device.
+    """
+
+    lasts: timedelta
+    parent: Parent | None
 
 
 class Commands:
@@ -70,6 +86,24 @@ class Commands:
             requires=needed(recipe, ground),
             best=known.best,
         )
+
+    def work(self, action: ActionName, arguments: Arguments) -> Work:
+        """What an action takes: answer and read-back, each in its time; and what it occupies.
+
+        Raises:
+            MalformedError: the device has no such action, or the arguments do not fit it.
+        """
+        known = self.actions.get(action)
+        if known is None:
+            raise MalformedError(f"the device has no action {action}")
+        variant = known.variant(arguments)
+        recipe, parent = variant.recipe, None
+        if recipe.occupies is not None:
+            scope = self._outline.scope if variant.channel is None else variant.channel.scope
+            shared = self._outline.profile.shared[recipe.occupies]
+            which = scope.values.get(shared.by)
+            parent = None if which is None else Parent(f"{recipe.occupies}/{which}", shared.most)
+        return Work(lasts=2 * recipe.within, parent=parent)
 
     def read_back(self, reading: ReadingName, *, number: int) -> Step | None:
         """How a reading is asked for afresh; None when it cannot be asked for."""

@@ -13,7 +13,7 @@ from edgeagent.contracts.mqtt import Session, Subscription
 from edgeagent.contracts.profile import DeviceProfile
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.profile.channels import channels_of
-from edgeagent.core.profile.commands import Commands
+from edgeagent.core.profile.commands import Commands, Work
 from edgeagent.core.profile.decode import AVAILABILITY, Decoded, TopicReader
 from edgeagent.core.profile.drafts import Carries, TopicDraft
 from edgeagent.core.profile.extraction import Names
@@ -111,6 +111,14 @@ class CompiledDevice:
             MalformedError: the device has no such action, or the arguments do not fit it.
         """
         return self._commands.plan(action, arguments, number=number)
+
+    def work(self, action: ActionName, arguments: Arguments) -> Work:
+        """What an action takes.
+
+        Raises:
+            MalformedError: the device has no such action, or the arguments do not fit it.
+        """
+        return self._commands.work(action, arguments)
 
     def read_back(self, reading: ReadingName, *, number: int) -> Step | None:
         """How a reading is asked for afresh; None when it cannot be asked for."""

@@ -32,8 +32,13 @@ CREATE TABLE inbox (
     sent           INTEGER NOT NULL DEFAULT 0 CHECK (sent IN (0, 1)),
     force_refresh  INTEGER NOT NULL DEFAULT 0 CHECK (force_refresh IN (0, 1)),
     last_error     TEXT,
+    lease          INTEGER NOT NULL CHECK (lease > 0),    -- milliseconds that a lock for it holds unrenewed
+    parent         TEXT,                      -- what it occupies beside its device, and with how many at once
+    parent_most    INTEGER CHECK (parent_most >= 1),
+    losses         INTEGER NOT NULL DEFAULT 0 CHECK (losses >= 0),  -- how often whoever worked it was gone
     UNIQUE (command, device, ordinal),
     CHECK ((local_boot IS NULL) = (local_until IS NULL)),
+    CHECK ((parent IS NULL) = (parent_most IS NULL)),
     CHECK (sent = 0 OR state NOT IN ('superseded', 'cancelled', 'expired', 'refused')),
     CHECK (available_at IS NULL OR (state = 'waiting' AND available_boot IS NOT NULL))
 ) STRICT;
@@ -46,7 +51,31 @@ CREATE INDEX inbox_slot ON inbox (device, slot, issuer, sequence);
 -- Which are old enough to be forgotten.
 CREATE INDEX inbox_over ON inbox (expires_at) WHERE state NOT IN ('held', 'queued', 'waiting', 'running');
 
--- The one lease there is. The row of a device stays when its lock is free, for its fence.
+-- What is asked for every claim, however many commands are over.
+CREATE INDEX inbox_queued ON inbox (lane, issuer, device, run) WHERE state = 'queued';
+CREATE INDEX inbox_queued_slot ON inbox (device, slot, run) WHERE state = 'queued' AND slot IS NOT NULL;
+CREATE INDEX inbox_running ON inbox (lane) WHERE state = 'running';
+CREATE INDEX inbox_waiting ON inbox (lane, available_at) WHERE state = 'waiting';
+
+-- Who is next: the issuers of a lane take turns, and the devices for which one of them has queued commands.
+CREATE TABLE turns (
+    lane   TEXT NOT NULL,
+    issuer TEXT NOT NULL,
+    turn   INTEGER NOT NULL,
+    PRIMARY KEY (lane, issuer)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX turns_next ON turns (lane, turn);
+CREATE TABLE lines (
+    lane   TEXT NOT NULL,
+    issuer TEXT NOT NULL,
+    device TEXT NOT NULL,
+    turn   INTEGER NOT NULL,
+    PRIMARY KEY (lane, issuer, device)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX lines_next ON lines (lane, issuer, turn);
+
+-- The one lease there is, also of what is occupied beside the device. The row of a device stays when its
+-- lock is free, for its fence.
 CREATE TABLE locks (
     device      TEXT PRIMARY KEY,
     fence       INTEGER NOT NULL CHECK (fence >= 1),
@@ -56,10 +85,17 @@ CREATE TABLE locks (
     lease_until INTEGER,  -- milliseconds of boot time
     boot        TEXT,
     incarnation INTEGER,
+    parent      TEXT,
+    parent_most INTEGER,
+    since       INTEGER,  -- milliseconds of boot time at which it was taken
+    CHECK ((parent IS NULL) = (parent_most IS NULL) AND (token IS NULL) = (since IS NULL)
+       AND (parent IS NULL OR token IS NOT NULL)),
     CHECK ((token IS NULL) = (run IS NULL) AND (token IS NULL) = (lease_until IS NULL)
        AND (token IS NULL) = (boot IS NULL) AND (token IS NULL) = (incarnation IS NULL)
        AND (token IS NULL) = (holder IS NULL))
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX locks_run ON locks (run) WHERE run IS NOT NULL;
+CREATE INDEX locks_parent ON locks (parent) WHERE parent IS NOT NULL;
 
 -- What issuers mean to happen once.
 CREATE TABLE operations (
