@@ -11,7 +11,7 @@ import logging
 import random
 import resource
 import signal
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -67,7 +67,9 @@ def give_up_rights() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # Its unit has set it already, and lets it set no limits.
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 async def _work(path: Path, lane: Tier, holder: str, means: tuple[Clock, Metrics]) -> None:
