@@ -30,7 +30,7 @@ CREATE INDEX breaker_signals_counted ON breaker_signals (origin, action, signal,
 
 -- Commands that ended badly, whole: the inbox forgets them, a dead letter stays until somebody deals with it.
 CREATE TABLE dead_letters (
-    number      INTEGER PRIMARY KEY AUTOINCREMENT,
+    number      INTEGER PRIMARY KEY CHECK (number >= 1),
     run         INTEGER NOT NULL,           -- 0 of one that never had a row
     ordinal     INTEGER NOT NULL,
     command     TEXT NOT NULL,
