@@ -1,0 +1,191 @@
+"""Breakers at the hub: what goes wrong is counted, and too much of it stops its origin's action (SPEC B1, B2).
+
+Everything here is part of the transaction of what caused it: a breaker opens in the commit of the ending that
+was one too many, with its audit row and its alert. ``core/breaker`` says how they stand; the gate asks it.
+"""
+
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from pydantic import JsonValue
+
+from edgeagent.contracts.actions import ActionName
+from edgeagent.contracts.event import EventType, Stream, data_text
+from edgeagent.contracts.policy import BreakerRule, Tier, WhenOpen
+from edgeagent.contracts.reasons import Reason
+from edgeagent.contracts.receipt import Outcome
+from edgeagent.core import breaker as states
+from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.blame import Blame, blame_of
+from edgeagent.core.breaker import Breaker, Moment, Phase, Scope, Signal
+from edgeagent.core.work import Ending
+from edgeagent.errors import RejectedError
+from edgeagent.flows.surroundings import Surroundings
+from edgeagent.flows.trust import Trust
+from edgeagent.store import audit, breakers, dead_letters, outbox
+from edgeagent.store.audit import Act
+from edgeagent.store.database import Transaction
+from edgeagent.store.inbox_row import Row
+from edgeagent.store.outbox import NewEvent
+
+log = logging.getLogger(__name__)
+
+MOST_ASIDE: Final = 100
+"""How many commands an open breaker puts aside as dead letters; the others are only counted."""
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_UNPROVEN: Final = frozenset({Outcome.SUPERSEDED, Outcome.EXPIRED, Outcome.CANCELLED})
+
+
+@dataclass(slots=True)
+class Breakers:
+    """Counts, opens and closes.
+
+    Attributes:
+        around: time, and whose hub it is.
+        trust: the policy, which says how much is too much.
+        actions: of which some origin's breaker is not closed, as of the last look; see ``BreakerWatch``.
+        stirred: whether something has changed since.
+    """
+
+    around: Surroundings
+    trust: Trust
+    actions: frozenset[ActionName] = frozenset()
+    stirred: bool = True
+
+    @property
+    def rule(self) -> BreakerRule:
+        """How much is too much."""
+        policy = self.trust.policy
+        return BreakerRule() if policy is None else policy.breaker
+
+    @property
+    def now(self) -> Moment:
+        """The present, as breakers count it."""
+        clock = self.around.clock
+        return Moment(clock.boot_id, clock.boot())
+
+    def refused(self, tx: Transaction, scope: Scope, reason: Reason, detail: str = "") -> None:
+        """The gate has refused a command whose origin is proven."""
+        for signal in states.signals_of(reason):
+            if self._note(tx, scope, signal, "", f"{reason}{f': {detail}' if detail else ''}"):
+                return
+
+    def taken(self, tx: Transaction, scope: Scope, run: int) -> None:
+        """A command was let in: where its breaker is half-open, it is the probe."""
+        found = breakers.find(tx, scope)
+        if found is None:
+            return
+        let_in = states.let_in(found, run, self.now)
+        breakers.let_in(tx, let_in)
+        if let_in.probe is not None:
+            self._audit(tx, AuditKind.BREAKER_PROBED, scope, "agent", {"run": run})
+
+    def retried(self, tx: Transaction, row: Row) -> None:
+        """A try failed, and another one is due."""
+        self._worked(tx, row, Signal.RETRIED, "", "its tries have to be repeated")
+
+    def lease_lost(self, tx: Transaction, row: Row) -> None:
+        """Whoever worked a command has lost its lease (SPEC L7)."""
+        self._worked(tx, row, Signal.LEASE_LOST, "", "its leases are lost")
+
+    def ended(self, tx: Transaction, row: Row, ending: Ending, *, buried: bool) -> None:
+        """A command is final."""
+        scope, reason = Scope(row.issuer, row.action), ending.reason
+        if buried and blame_of(reason) is not Blame.TRANSIENT:
+            self._worked(tx, row, Signal.BURIED, f"{row.device} {reason}", f"{row.device}: {reason}")
+        if ending.outcome is Outcome.REFUSED and reason is not None:
+            self.refused(tx, scope, reason, ending.detail)
+        found = breakers.find(tx, scope)
+        if found is None or found.probe != row.run:
+            return
+        if ending.outcome is Outcome.SUCCEEDED:
+            breakers.close(tx, scope)
+            self._audit(tx, AuditKind.BREAKER_CLOSED, scope, "agent", {"probe": row.run})
+            log.info("breaker closed", extra=_fields(scope))
+        elif ending.outcome in _UNPROVEN:
+            breakers.free(tx, scope, row.run)
+            self.stirred = True
+        else:
+            self._open(tx, states.opened(scope, found.signal, f"its probe: {reason}", self.rule, self.now))
+
+    def puts_aside(self, tx: Transaction, scope: Scope) -> bool:
+        """Whether a command that is refused because of its breaker is kept as a dead letter."""
+        if self.rule.when_open is not WhenOpen.QUARANTINE:
+            return False
+        return dead_letters.put_aside(tx, scope.origin, scope.action) < MOST_ASIDE
+
+    def most(self, lane: Tier, concurrency: int) -> int:
+        """How many commands of a lane are worked at once: half as many while a breaker of it is not closed."""
+        policy = self.trust.policy
+        rules = {} if policy is None else policy.actions
+        is_hurt = any(action in rules and rules[action].tier is lane for action in self.actions)
+        return max(concurrency // 2, 1) if is_hurt else concurrency
+
+    def trip(self, tx: Transaction, scope: Scope, actor: str, why: str) -> None:
+        """Open a breaker by hand; it stays open until somebody resets it."""
+        self._open(tx, states.opened(scope, Signal.BY_HAND, why, self.rule, self.now), actor)
+
+    def reset(self, tx: Transaction, scope: Scope, actor: str, why: str) -> None:
+        """Close a breaker by hand.
+
+        Raises:
+            RejectedError: it is closed.
+        """
+        if not breakers.close(tx, scope):
+            raise RejectedError(f"the breaker of {scope.action} is closed for that origin")
+        self._audit(tx, AuditKind.BREAKER_CLOSED, scope, actor, {"why": why})
+        log.info("breaker closed", extra=_fields(scope) | {"actor": actor})
+
+    def _worked(self, tx: Transaction, row: Row, signal: Signal, identity: str, why: str) -> None:
+        scope = Scope(row.issuer, row.action)
+        found = breakers.find(tx, scope)
+        # What was begun before it opened tells nothing of whether it may close.
+        if found is None or found.probe == row.run:
+            self._note(tx, scope, signal, identity, why)
+
+    def _note(self, tx: Transaction, scope: Scope, signal: Signal, identity: str, why: str) -> bool:
+        """Count a signal.
+
+        Returns:
+            Whether the breaker has opened, or opened again.
+        """
+        rule, now = self.rule, self.now
+        found = breakers.find(tx, scope)
+        if found is not None:
+            if found.phase(now) is Phase.OPEN:
+                return False
+            self._open(tx, states.opened(scope, signal, f"its probe: {why}", rule, now))
+            return True
+        most, span = states.limit(signal, rule)
+        number = breakers.count(tx, scope, signal, identity, (now, span))
+        if number < most:
+            return False
+        told = f"{number} times {signal} within {span}, last {why}"
+        self._open(tx, states.opened(scope, signal, told, rule, now))
+        return True
+
+    def _open(self, tx: Transaction, opened: Breaker, actor: str = "agent") -> None:
+        at = self.around.event_time()
+        breakers.put(tx, opened, at.at)
+        breakers.forget_signals(tx, opened.scope)
+        length = None if opened.open_for is None else opened.open_for // _MILLISECOND
+        about: dict[str, JsonValue] = {"signal": opened.signal, "why": opened.why, "open_for_ms": length}
+        self._audit(tx, AuditKind.BREAKER_OPENED, opened.scope, actor, about)
+        told = {"reason": Reason.BREAKER_OPEN, **_fields(opened.scope), **about}
+        event = NewEvent(Stream.RECORD, EventType.ALERT, None, at, data_text(told))
+        outbox.append(tx, [event], incarnation=self.around.origin.incarnation)
+        log.warning("breaker open", extra=_fields(opened.scope) | {"signal": opened.signal, "why": opened.why})
+
+    def _audit(
+        self, tx: Transaction, kind: AuditKind, scope: Scope, actor: str, more: dict[str, JsonValue]
+    ) -> None:
+        self.stirred = True
+        act = Act(kind=kind, subject=scope.action, actor=actor, detail={"origin": scope.origin, **more})
+        audit.append(tx, [act], self.around.stamp())
+
+
+def _fields(scope: Scope) -> dict[str, str]:
+    return {"action": scope.action, "origin": scope.origin}
