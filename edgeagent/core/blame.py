@@ -1,4 +1,4 @@
-"""Whose fault an ending is, and so what follows from it: again, never again, or somebody has to look (SPEC E1).
+"""Whose fault an ending is, and so what follows from it: again, never again, or a person looks (SPEC E1).
 
 One table for every reason code. What passes by itself is *transient* and is tried again within the lane's
 attempts; what will be the same tomorrow is *permanent* and is tried once; what no honest sender does is
@@ -38,6 +38,7 @@ TRANSIENT: Final = frozenset(
         Reason.BROKER_AWAY,
         Reason.RETRYING,
         Reason.TAKEN_OVER,
+        Reason.LEASE_LOST,
         Reason.NO_CONFIRMATION,
         Reason.OTHER_VALUE,
         Reason.FLAPPING,
@@ -74,6 +75,7 @@ hub: its breaker would open for what it did not do (SPEC T9).
 _ANSWERED: Final = frozenset(
     {
         Reason.STALE,
+        Reason.UNFIT_STATE,
         Reason.STOPPED,
         Reason.SUPERSEDED,
         Reason.EXPIRED,

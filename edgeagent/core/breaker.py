@@ -58,6 +58,23 @@ class Scope:
     action: ActionName
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """Something that is counted.
+
+    Attributes:
+        signal: as what.
+        about: of what it is a signal: a command counts once, for however many devices it is.
+        why: for people.
+        identity: which ones are equal; empty where all are.
+    """
+
+    signal: Signal
+    about: str
+    why: str
+    identity: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Moment:
     """An instant of boot time, with its boot."""

@@ -237,7 +237,9 @@ class Admission:
                 _note_repeat(noted, asked, issuer)
             case AddSignatures():
                 verdict = self._add_signatures(tx, asked, issuer, noted)
-            case Refuse(Reason.BREAKER_OPEN) if not self._breakers.puts_aside(tx, Scope(issuer, command.action)):
+            case Refuse(Reason.BREAKER_OPEN) if not self._breakers.puts_aside(
+                tx, Scope(issuer, command.action)
+            ):
                 _note(noted, AuditKind.BREAKER_REFUSED, Reason.BREAKER_OPEN, asked, issuer)
             case Refuse(reason, detail, answer):
                 is_new = world.known is None and world.sequence_of is None
@@ -356,7 +358,7 @@ class Admission:
         )
         audit.append(tx, [act], self._around.stamp())
         if issues(asked.opened, asked.world):
-            self._breakers.refused(tx, Scope(new.issuer, new.action), refusal.reason, refusal.detail)
+            self._breakers.refused(tx, Scope(new.issuer, new.action), new.command, refusal)
         return refusal
 
     def _unread(self, arrival: Arrival, why: RefusedEnvelopeError) -> Refuse:

@@ -1,5 +1,6 @@
 """What people may ask of breakers, and the look that follows when one has changed."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,14 +12,17 @@ from edgeagent.contracts.event import Stream
 from edgeagent.contracts.policy import id_of_key
 from edgeagent.contracts.reports.breakers import BreakerReport, BreakerRequest, BreakersReport
 from edgeagent.core.breaker import Breaker, Phase, Scope
-from edgeagent.errors import RejectedError
+from edgeagent.errors import RejectedError, TransientError
 from edgeagent.flows.breakers import Breakers
 from edgeagent.ids import KeyId
 from edgeagent.store import breakers
 from edgeagent.store.database import Database
 
 _MICROSECOND: Final = timedelta(microseconds=1)
+log = logging.getLogger(__name__)
+
 _NEVER: Final = timedelta(days=1)
+_AFTER_FAULT: Final = timedelta(seconds=1)
 _PREFIX: Final = 8
 
 
@@ -44,7 +48,11 @@ class HubBreakers:
         while True:
             seen = outbox.records
             if self.breakers.stirred or wait <= timedelta(0):
-                wait = await self._look()
+                try:
+                    wait = await self._look()
+                except TransientError as why:
+                    log.warning("breakers are not looked at", extra={"why": str(why)})
+                    self.breakers.stirred, wait = True, _AFTER_FAULT
             began = self.breakers.now.at
             await outbox.next_record(wait, since=seen)
             wait -= self.breakers.now.at - began
@@ -91,17 +99,13 @@ class HubBreakers:
     async def trip(self, request: BreakerRequest, actor: str) -> BreakersReport:
         """Open one, until it is reset."""
         scope = self._scope(request)
-        await self.store.write(
-            partial(self.breakers.trip, scope=scope, actor=actor, why=request.reason)
-        )
+        await self.store.write(partial(self.breakers.trip, scope=scope, actor=actor, why=request.reason))
         return await self._changed()
 
     async def reset(self, request: BreakerRequest, actor: str) -> BreakersReport:
         """Close one."""
         scope = self._scope(request)
-        await self.store.write(
-            partial(self.breakers.reset, scope=scope, actor=actor, why=request.reason)
-        )
+        await self.store.write(partial(self.breakers.reset, scope=scope, actor=actor, why=request.reason))
         return await self._changed()
 
     async def _changed(self) -> BreakersReport:

@@ -1,4 +1,4 @@
-"""Breakers at the hub: what goes wrong is counted, and too much of it stops its origin's action (SPEC B1, B2).
+"""Breakers at the hub: what goes wrong is counted, too much of it stops its origin's action (SPEC B1, B2).
 
 Everything here is part of the transaction of what caused it: a breaker opens in the commit of the ending that
 was one too many, with its audit row and its alert. ``core/breaker`` says how they stand; the gate asks it.
@@ -19,11 +19,13 @@ from edgeagent.contracts.receipt import Outcome
 from edgeagent.core import breaker as states
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.blame import Blame, blame_of
-from edgeagent.core.breaker import Breaker, Moment, Phase, Scope, Signal
+from edgeagent.core.breaker import Breaker, Moment, Phase, Scope, Seen, Signal
+from edgeagent.core.gate.verdict import Refuse
 from edgeagent.core.work import Ending
 from edgeagent.errors import RejectedError
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
+from edgeagent.ids import CommandId
 from edgeagent.store import audit, breakers, dead_letters, outbox
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Transaction
@@ -67,10 +69,11 @@ class Breakers:
         clock = self.around.clock
         return Moment(clock.boot_id, clock.boot())
 
-    def refused(self, tx: Transaction, scope: Scope, reason: Reason, detail: str = "") -> None:
+    def refused(self, tx: Transaction, scope: Scope, command: CommandId, why: Refuse) -> None:
         """The gate has refused a command whose origin is proven."""
-        for signal in states.signals_of(reason):
-            if self._note(tx, scope, signal, "", f"{reason}{f': {detail}' if detail else ''}"):
+        said = f"{why.reason}{f': {why.detail}' if why.detail else ''}"
+        for signal in states.signals_of(why.reason):
+            if self._note(tx, scope, Seen(signal=signal, about=command, why=said)):
                 return
 
     def taken(self, tx: Transaction, scope: Scope, run: int) -> None:
@@ -85,19 +88,23 @@ class Breakers:
 
     def retried(self, tx: Transaction, row: Row) -> None:
         """A try failed, and another one is due."""
-        self._worked(tx, row, Signal.RETRIED, "", "its tries have to be repeated")
+        about = f"{row.run} {row.attempts}"
+        self._worked(tx, row, Seen(signal=Signal.RETRIED, about=about, why="its tries are repeated"))
 
-    def lease_lost(self, tx: Transaction, row: Row) -> None:
+    def lease_lost(self, tx: Transaction, row: Row, fence: int) -> None:
         """Whoever worked a command has lost its lease (SPEC L7)."""
-        self._worked(tx, row, Signal.LEASE_LOST, "", "its leases are lost")
+        about = f"{row.run} {fence}"
+        self._worked(tx, row, Seen(signal=Signal.LEASE_LOST, about=about, why="its leases are lost"))
 
     def ended(self, tx: Transaction, row: Row, ending: Ending, *, buried: bool) -> None:
         """A command is final."""
         scope, reason = Scope(row.issuer, row.action), ending.reason
         if buried and blame_of(reason) is not Blame.TRANSIENT:
-            self._worked(tx, row, Signal.BURIED, f"{row.device} {reason}", f"{row.device}: {reason}")
+            told = f"{row.device}: {reason}"
+            seen = Seen(signal=Signal.BURIED, about=str(row.run), why=told, identity=told)
+            self._worked(tx, row, seen)
         if ending.outcome is Outcome.REFUSED and reason is not None:
-            self.refused(tx, scope, reason, ending.detail)
+            self.refused(tx, scope, row.command, Refuse(reason, ending.detail))
         found = breakers.find(tx, scope)
         if found is None or found.probe != row.run:
             return
@@ -118,7 +125,7 @@ class Breakers:
         return dead_letters.put_aside(tx, scope.origin, scope.action) < MOST_ASIDE
 
     def most(self, lane: Tier, concurrency: int) -> int:
-        """How many commands of a lane are worked at once: half as many while a breaker of it is not closed."""
+        """How many of a lane are worked at once: half as many while a breaker of it is not closed."""
         policy = self.trust.policy
         rules = {} if policy is None else policy.actions
         is_hurt = any(action in rules and rules[action].tier is lane for action in self.actions)
@@ -139,14 +146,14 @@ class Breakers:
         self._audit(tx, AuditKind.BREAKER_CLOSED, scope, actor, {"why": why})
         log.info("breaker closed", extra=_fields(scope) | {"actor": actor})
 
-    def _worked(self, tx: Transaction, row: Row, signal: Signal, identity: str, why: str) -> None:
+    def _worked(self, tx: Transaction, row: Row, seen: Seen) -> None:
         scope = Scope(row.issuer, row.action)
         found = breakers.find(tx, scope)
         # What was begun before it opened tells nothing of whether it may close.
         if found is None or found.probe == row.run:
-            self._note(tx, scope, signal, identity, why)
+            self._note(tx, scope, seen)
 
-    def _note(self, tx: Transaction, scope: Scope, signal: Signal, identity: str, why: str) -> bool:
+    def _note(self, tx: Transaction, scope: Scope, seen: Seen) -> bool:
         """Count a signal.
 
         Returns:
@@ -157,14 +164,14 @@ class Breakers:
         if found is not None:
             if found.phase(now) is Phase.OPEN:
                 return False
-            self._open(tx, states.opened(scope, signal, f"its probe: {why}", rule, now))
+            self._open(tx, states.opened(scope, seen.signal, f"its probe: {seen.why}", rule, now))
             return True
-        most, span = states.limit(signal, rule)
-        number = breakers.count(tx, scope, signal, identity, (now, span))
+        most, span = states.limit(seen.signal, rule)
+        number = breakers.count(tx, scope, seen, now, span)
         if number < most:
             return False
-        told = f"{number} times {signal} within {span}, last {why}"
-        self._open(tx, states.opened(scope, signal, told, rule, now))
+        told = f"{number} times {seen.signal} within {span}, last {seen.why}"
+        self._open(tx, states.opened(scope, seen.signal, told, rule, now))
         return True
 
     def _open(self, tx: Transaction, opened: Breaker, actor: str = "agent") -> None:
@@ -177,7 +184,9 @@ class Breakers:
         told = {"reason": Reason.BREAKER_OPEN, **_fields(opened.scope), **about}
         event = NewEvent(Stream.RECORD, EventType.ALERT, None, at, data_text(told))
         outbox.append(tx, [event], incarnation=self.around.origin.incarnation)
-        log.warning("breaker open", extra=_fields(opened.scope) | {"signal": opened.signal, "why": opened.why})
+        log.warning(
+            "breaker open", extra=_fields(opened.scope) | {"signal": opened.signal, "why": opened.why}
+        )
 
     def _audit(
         self, tx: Transaction, kind: AuditKind, scope: Scope, actor: str, more: dict[str, JsonValue]

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from pydantic import JsonValue
+
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
@@ -92,7 +94,10 @@ def _letter(
 def _add(tx: Transaction, new: NewLetter, around: Surroundings) -> int:
     number, gone = dead_letters.add(tx, new)
     if gone:
-        detail = {"letters": list(gone), "why": f"at most {dead_letters.MOST} are kept"}
+        detail: dict[str, JsonValue] = {
+            "letters": [*gone],
+            "why": f"at most {dead_letters.MOST} are kept",
+        }
         act = Act(kind=AuditKind.DEAD_LETTER_DISCARDED, subject="dead_letters", actor="agent", detail=detail)
         audit.append(tx, [act], around.stamp())
     return number

@@ -7,6 +7,8 @@ event (SPEC A4).
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from pydantic import JsonValue
+
 from edgeagent.contracts.door import encode
 from edgeagent.contracts.event import EventType, Stream
 from edgeagent.contracts.reasons import Reason
@@ -93,9 +95,10 @@ class Settling:
             IllegalTransitionError: it may not end so from where it stands.
         """
         ending = ended.ending
-        if ended.lock is not None:
-            ended = replace(ended, holder=locks.holder(tx, ended.lock))
-            locks.release(tx, ended.lock)
+        lock = ended.lock
+        if lock is not None:
+            ended = replace(ended, holder=locks.holder(tx, lock))
+            locks.release(tx, lock)
         inbox.move(
             tx, row, Moved(state_of(ending.outcome), reason=ending.reason, error=ending.detail or None)
         )
@@ -133,8 +136,8 @@ class Settling:
                 "attempts": row.attempts,
                 "fence": ended.fence,
                 "receipt": upcoming,
-            }
-            | ({} if letter is None else {"dead_letter": letter, "blame": blame_of(ending.reason)}),
+                **_named(letter, ending),
+            },
         )
         head = audit.append(tx, [act], self.around.stamp())
         event = self._receipt_event(row, ended, AuditMark(number=head.number, hash=Digest(head.hash.hex())))
@@ -169,3 +172,8 @@ class Settling:
         )
         data = encode(signed_receipt(receipt, self.key))
         return NewEvent(Stream.RECORD, EventType.RECEIPT, row.device, self.around.event_time(), data)
+
+
+def _named(letter: int | None, ending: Ending) -> dict[str, JsonValue]:
+    """The dead letter that an ending has left, for the audit trail."""
+    return {} if letter is None else {"dead_letter": letter, "blame": blame_of(ending.reason)}

@@ -10,7 +10,7 @@ from typing import Final
 
 from edgeagent.clock import BootId
 from edgeagent.contracts.actions import ActionName
-from edgeagent.core.breaker import Breaker, Moment, Scope, Signal
+from edgeagent.core.breaker import Breaker, Moment, Scope, Seen, Signal
 from edgeagent.ids import KeyId
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
 
@@ -40,8 +40,9 @@ UPDATE breakers SET probe = NULL WHERE origin = :origin AND action = :action AND
 """
 _CLOSE: Final = "DELETE FROM breakers WHERE origin = :origin AND action = :action"
 _NOTE: Final = """
-INSERT INTO breaker_signals (origin, action, signal, identity, boot, at)
-VALUES (:origin, :action, :signal, :identity, :boot, :at)
+INSERT INTO breaker_signals (origin, action, signal, identity, about, boot, at)
+VALUES (:origin, :action, :signal, :identity, :about, :boot, :at)
+ON CONFLICT DO NOTHING
 """
 # Whatever is too old to count, and what was counted in an earlier boot: nobody knows how long that is ago.
 _FADE: Final = """
@@ -125,27 +126,24 @@ def forget_signals(tx: Transaction, scope: Scope) -> None:
     tx.execute(_CLEAR, _key(scope))
 
 
-def count(
-    tx: Transaction, scope: Scope, signal: Signal, identity: str, within: tuple[Moment, timedelta]
-) -> int:
+def count(tx: Transaction, scope: Scope, seen: Seen, now: Moment, span: timedelta) -> int:
     """Count a signal.
 
     Args:
         tx: the transaction.
         scope: towards whose breaker.
-        signal: what.
-        identity: which ones are equal; empty where all are.
-        within: the present, and the span that is looked at.
+        seen: what.
+        now: the present.
+        span: what is looked at.
 
     Returns:
         How many equal ones there were in the span, with this one.
     """
-    now, span = within
     at = now.at // _MILLISECOND
-    fields = {"signal": str(signal), "boot": now.boot} | _key(scope)
+    fields = {"signal": str(seen.signal), "boot": now.boot} | _key(scope)
     tx.execute(_FADE, fields | {"since": at - span // _MILLISECOND})
-    tx.execute(_NOTE, fields | {"identity": identity, "at": at})
-    row = tx.row(_COUNT, {"signal": signal, "identity": identity} | _key(scope))
+    tx.execute(_NOTE, fields | {"identity": seen.identity, "about": seen.about, "at": at})
+    row = tx.row(_COUNT, {"signal": seen.signal, "identity": seen.identity} | _key(scope))
     return 0 if row is None else int(row[0])
 
 

@@ -40,8 +40,9 @@ class LettersWanted(Contract):
 
     @property
     def is_explicit(self) -> bool:
-        """Whether a letter or a filter was named, so that nobody deals with all by forgetting to say which."""
-        return any(each is not None for each in (self.number, self.action, self.device, self.reason, self.since))
+        """Whether a letter or a filter was named: nobody deals with all by forgetting to say which."""
+        said = (self.number, self.action, self.device, self.reason, self.since)
+        return any(each is not None for each in said)
 
 
 class ReplayRequest(Contract):

@@ -23,10 +23,11 @@ CREATE TABLE breaker_signals (
     action   TEXT NOT NULL,
     signal   TEXT NOT NULL,
     identity TEXT NOT NULL,                 -- which ones are equal; empty where all are
+    about    TEXT NOT NULL,                 -- what it is a signal of: each is counted once
     boot     TEXT NOT NULL,
     at       INTEGER NOT NULL               -- milliseconds of boot time
 ) STRICT;
-CREATE INDEX breaker_signals_counted ON breaker_signals (origin, action, signal, identity);
+CREATE UNIQUE INDEX breaker_signals_counted ON breaker_signals (origin, action, signal, identity, about);
 
 -- Commands that ended badly, whole: the inbox forgets them, a dead letter stays until somebody deals with it.
 CREATE TABLE dead_letters (
