@@ -112,7 +112,8 @@ class Breakers:
             breakers.close(tx, scope)
             self._audit(tx, AuditKind.BREAKER_CLOSED, scope, "agent", {"probe": row.run})
             log.info("breaker closed", extra=_fields(scope))
-        elif ending.outcome in _UNPROVEN:
+        elif ending.outcome in _UNPROVEN or (ending.outcome is Outcome.REFUSED and not buried):
+            # It told nothing of its origin: too late, or its device was not as it had to be.
             breakers.free(tx, scope, row.run)
             self.stirred = True
         else:

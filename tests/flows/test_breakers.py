@@ -52,6 +52,12 @@ def right(hub: Hub) -> Command:
     return hub.command(INPUT, name="HDMI 2")
 
 
+async def is_on(hub: Hub) -> None:
+    """Switch the television on: it takes no input before."""
+    await said(hub, hub.command(POWER, on=True))
+    await hub.works_all()
+
+
 async def trips(hub: Hub, *signers: MemoryKey) -> None:
     """Send as many wrong commands as it takes."""
     for _ in range(RULE.refusals):
@@ -129,6 +135,7 @@ async def test_it_stays_open_through_a_restart_and_a_reboot_begins_its_span_anew
 
 
 async def test_when_its_time_is_over_one_may_try_and_its_success_closes_it(hub: Hub) -> None:
+    await is_on(hub)
     await trips(hub)
     hub.passes(RULE.open_for)
 
@@ -247,6 +254,7 @@ async def test_half_as_many_are_worked_at_once_while_one_is_open(hub: Hub) -> No
 
 
 async def test_what_was_let_in_before_it_opened_is_worked(hub: Hub) -> None:
+    await is_on(hub)
     command = right(hub)
     await said(hub, command)
     await trips(hub)
