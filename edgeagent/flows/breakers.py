@@ -86,8 +86,10 @@ class Breakers:
         if let_in.probe is not None:
             self._audit(tx, AuditKind.BREAKER_PROBED, scope, "agent", {"run": run})
 
-    def retried(self, tx: Transaction, row: Row) -> None:
-        """A try failed, and another one is due."""
+    def postponed(self, tx: Transaction, row: Row, reason: Reason) -> None:
+        """A command was given back; it counts where a try has failed and another one is due."""
+        if reason is not Reason.RETRYING:
+            return
         about = f"{row.run} {row.attempts}"
         self._worked(tx, row, Seen(signal=Signal.RETRIED, about=about, why="its tries are repeated"))
 
