@@ -13,6 +13,7 @@ from edgeagent.contracts.mqtt import Session
 from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.lifecycle import OPEN
+from edgeagent.core.blame import Blame
 
 _SECONDS: Final = (0.001, 0.005, 0.02, 0.1, 0.25, 1, 5, 30, 120, 600)
 _UNUSABLE: Final = (Reason.INVALID_UTF8, Reason.INVALID_PAYLOAD, Reason.UNUSABLE_VALUE, Reason.TOO_LARGE)
@@ -52,6 +53,8 @@ class Metrics:
             "workers_disbelieved", "What such a worker said and the hub had not seen."
         )
         self.stops = gauge("stopped_kinds", "Kinds of command that the kill switch stops.")
+        self.breakers = gauge("breakers", "Breakers that are not closed.")
+        self.dead_letters = gauge("dead_letters", "Dead letters that wait for a person.", ["blame"])
         self.admin_refused = count("admin_refused", "Requests of people who may not.", ["role"])
         self.shadow_answers = count(
             "shadow_answers", "What the knowledge of a device's state was good for.", ["result"]
@@ -94,5 +97,7 @@ class Metrics:
             self.shadow_answers.labels(result)
         for result in ("read", "given_up"):
             self.revalidations.labels(result)
+        for blame in Blame:
+            self.dead_letters.labels(blame)
         for reason in _UNUSABLE:
             self.messages_unusable.labels(reason)

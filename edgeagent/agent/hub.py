@@ -14,9 +14,11 @@ from prometheus_client import CollectorRegistry
 from edgeagent import settings
 from edgeagent.adapters.admin.approval_routes import approval_routes
 from edgeagent.adapters.admin.audit_routes import audit_routes
+from edgeagent.adapters.admin.breaker_routes import breaker_routes
 from edgeagent.adapters.admin.clock_routes import clock_routes
 from edgeagent.adapters.admin.hub_routes import hub_routes
 from edgeagent.adapters.admin.lock_routes import lock_routes
+from edgeagent.adapters.admin.letter_routes import letter_routes
 from edgeagent.adapters.admin.policy_routes import policy_routes
 from edgeagent.adapters.admin.route import Route
 from edgeagent.adapters.admin.socket import AdminSocket
@@ -38,9 +40,12 @@ from edgeagent.errors import ConfigurationError
 from edgeagent.flows.admission import Admission
 from edgeagent.flows.approving import Approving
 from edgeagent.flows.bells import Bell, OutboxBell
+from edgeagent.flows.breaker_desk import HubBreakers
+from edgeagent.flows.breakers import Breakers
 from edgeagent.flows.brokerwatch import BrokerWatch
 from edgeagent.flows.checkpoints import Checkpoints
 from edgeagent.flows.confirmations import Confirmations
+from edgeagent.flows.dead_letters import DeadLetters
 from edgeagent.flows.desk import Desk
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.dispatch import Dispatch
@@ -57,6 +62,7 @@ from edgeagent.flows.lockdesk import Locks
 from edgeagent.flows.operator import HubOperator
 from edgeagent.flows.policy_facts import PolicyFacts
 from edgeagent.flows.probes import Probes
+from edgeagent.flows.replaying import Replaying
 from edgeagent.flows.revalidate import AT_ONCE, Revalidation
 from edgeagent.flows.settling import Settling
 from edgeagent.flows.surroundings import Surroundings
@@ -108,7 +114,7 @@ async def build(
     devices = Devices(store, bus, profiles, around)
     await devices.load()
     now = Now(clock.boot_id, clock.boot() // timedelta(milliseconds=1), around.origin.incarnation)
-    await end_other_epochs(store, Settling(devices, around, key), now)
+    await end_other_epochs(store, Settling(devices, around, key, Breakers(around, trust)), now)
     sequence = 0 if before.mark is None else before.mark.sequence
     keeping = FloorKeeping(store, file, trust, around, sequence)
     await keeping.keep()
@@ -242,7 +248,8 @@ class Hub:
         """Build what takes commands in and works them; add its flows."""
         around, trust = self.around, worlds.trust
         lanes = {tier: Bell() for tier in Tier}
-        settling = Settling(worlds.devices, around, key)
+        breakers = Breakers(around, trust)
+        settling = Settling(worlds.devices, around, key, breakers)
         entering = Entering(settling, lanes)
         held = Held(self.store, worlds, entering)
         admission = Admission(self.store, worlds, entering, held, tallies)
@@ -256,6 +263,8 @@ class Hub:
         trust.when_proven(upkeep.time_is_surer)
         trust.when_proven(desk.wake)
         flows["upkeep"] = upkeep.run
+        hub_breakers = HubBreakers(self.store, breakers, key.public, upkeep.time_is_surer)
+        flows["breakers"] = hub_breakers.run
         revalidation = Revalidation(self.store, self.bus, settling, confirmations, desk)
         flows |= {f"revalidate-{number}": revalidation.run for number in range(1, AT_ONCE + 1)}
         flows["forgetting"] = Forgetting(self.store, trust, around).run
@@ -271,6 +280,8 @@ class Hub:
             desk=PolicyFacts(trust, worlds),
             outside=outside,
             locks=Locks(self.store, desk, around),
+            breakers=hub_breakers,
+            letters=DeadLetters(self.store, Replaying(worlds, entering), upkeep.bell.ring),
         )
 
     def _outside(self, desk: Desk) -> WaryDesk | None:
@@ -308,6 +319,8 @@ class _Commands:
     desk: PolicyFacts
     outside: WaryDesk | None
     locks: Locks
+    breakers: HubBreakers
+    letters: DeadLetters
 
     def routes(self) -> list[Route]:
         """What of it may be asked at the operator's door, beside what the operator answers."""
@@ -316,6 +329,8 @@ class _Commands:
             *approval_routes(self.approving),
             *policy_routes(self.desk),
             *lock_routes(self.locks),
+            *breaker_routes(self.breakers),
+            *letter_routes(self.letters),
         ]
 
 

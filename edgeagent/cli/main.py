@@ -16,9 +16,11 @@ from pydantic import ValidationError
 
 from edgeagent.cli import (
     audit,
+    breakers,
     clock,
     commands,
     config,
+    dead_letters,
     devices,
     fetch_policy,
     health,
@@ -129,8 +131,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.set_defaults(check="edgeagent config check")
     nouns = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for noun in (
-        *(run, worker, health, devices, commands, locks, policy, hub, clock, outbox, audit, config, issuer),
-        fetch_policy,
+        *(run, worker, health, devices, commands, dead_letters, breakers, locks, policy, hub),
+        *(clock, outbox, audit, config, issuer, fetch_policy),
     ):
         noun.add_to(nouns)
     return parser

@@ -137,18 +137,45 @@ class ActionRule(Contract):
     approvals: ApprovalRule | None = None
 
 
+class WhenOpen(StrEnum):
+    """What an open breaker does with a command of its origin and action (SPEC B2)."""
+
+    REFUSE = "refuse"
+    """It is refused, and counted."""
+    QUARANTINE = "quarantine"
+    """It is refused and kept as a dead letter, up to a bound."""
+    SLOW = "slow"
+    """One in a while is taken, the others are refused."""
+    APPROVE = "approve"
+    """It is held until a person at the hub agrees."""
+
+
 class BreakerRule(Contract):
-    """When commands of one action or origin are stopped by themselves (SPEC B1).
+    """When commands of one action and origin are stopped by themselves (SPEC B1).
 
     Attributes:
         refusals: how many within ``within`` open the breaker.
+        off_target: how many of them for a target that is not theirs do.
         within: the span that is looked at.
+        retries: how many tries that have to be repeated, within ``worked_within``, open it.
+        dead_letters: how many equal ones do.
+        lease_losses: how many lost leases do.
+        worked_within: the span that is looked at for what goes wrong while it is worked.
         open_for: how long it stays open before one may try again.
+        when_open: what becomes of commands meanwhile.
+        slow_pace: how often one is taken, where they are slowed.
     """
 
     refusals: Annotated[int, Field(ge=1, le=10_000)] = 20
+    off_target: Annotated[int, Field(ge=1, le=10_000)] = 10
     within: Duration = timedelta(minutes=1)
+    retries: Annotated[int, Field(ge=1, le=10_000)] = 100
+    dead_letters: Annotated[int, Field(ge=1, le=10_000)] = 5
+    lease_losses: Annotated[int, Field(ge=1, le=10_000)] = 5
+    worked_within: Duration = timedelta(hours=1)
     open_for: Duration = timedelta(minutes=5)
+    when_open: WhenOpen = Field(default=WhenOpen.REFUSE, strict=False)
+    slow_pace: Duration = timedelta(seconds=10)
 
 
 class Bans(Contract):

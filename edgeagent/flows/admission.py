@@ -22,6 +22,7 @@ from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.breaker import Scope
 from edgeagent.core.envelope import Keyring, RefusedEnvelopeError, merged
 from edgeagent.core.freshness import BootDeadline
 from edgeagent.core.gate.judging import judge
@@ -43,6 +44,7 @@ from edgeagent.core.lifecycle import State
 from edgeagent.core.operation import operation_key
 from edgeagent.core.work import Ending
 from edgeagent.errors import BrokenInvariantError, MalformedError, RejectedError
+from edgeagent.flows.burying import bury_beside
 from edgeagent.flows.entering import Admitted, Entering
 from edgeagent.flows.held import Held
 from edgeagent.flows.settling import Ended
@@ -140,6 +142,7 @@ class Admission:
         self._held = held
         self._tallies = tallies
         self._around = worlds.around
+        self._breakers = entering.settling.breakers
         self._clashes: dict[_Clash, None] = {}
 
     async def admit(self, arrivals: Sequence[Arrival]) -> list[Admitted]:
@@ -234,6 +237,10 @@ class Admission:
                 _note_repeat(noted, asked, issuer)
             case AddSignatures():
                 verdict = self._add_signatures(tx, asked, issuer, noted)
+            case Refuse(Reason.BREAKER_OPEN) if not self._breakers.puts_aside(
+                tx, Scope(issuer, command.action)
+            ):
+                _note(noted, AuditKind.BREAKER_REFUSED, Reason.BREAKER_OPEN, asked, issuer)
             case Refuse(reason, detail, answer):
                 is_new = world.known is None and world.sequence_of is None
                 # An approver's signature that is here before its issuer's leaves the way open for that.
@@ -340,13 +347,18 @@ class Admission:
         data = data_text({"command": new.command, "payload_sha256": new.sha256, **why, "issuer": new.issuer})
         event = NewEvent(Stream.RECORD, EventType.REFUSED, new.device, self._around.event_time(), data)
         outbox.append(tx, [event], incarnation=self._around.origin.incarnation)
+        ending = Ending(outcome=Outcome.REFUSED, reason=refusal.reason, detail=refusal.detail)
+        letter = bury_beside(tx, new, ending, self._around)
+        named = {} if letter is None else {"dead_letter": letter}
         act = Act(
             kind=AuditKind.COMMAND_REFUSED,
             subject=new.command,
             actor=new.actor,
-            detail={"device": new.device, **why, "sha256": new.sha256},
+            detail={"device": new.device, **why, "sha256": new.sha256, **named},
         )
         audit.append(tx, [act], self._around.stamp())
+        if issues(asked.opened, asked.world):
+            self._breakers.refused(tx, Scope(new.issuer, new.action), new.command, refusal)
         return refusal
 
     def _unread(self, arrival: Arrival, why: RefusedEnvelopeError) -> Refuse:
@@ -359,7 +371,11 @@ class Admission:
 
 
 def _note_repeat(noted: _Noted, asked: _Asked, issuer: KeyId) -> None:
-    source = Source(AuditKind.COMMAND_REPLAYED, issuer, Reason.REPLAYED)
+    _note(noted, AuditKind.COMMAND_REPLAYED, Reason.REPLAYED, asked, issuer)
+
+
+def _note(noted: _Noted, kind: AuditKind, reason: Reason, asked: _Asked, issuer: KeyId) -> None:
+    source = Source(kind, issuer, reason)
     noted.counts.note(source, asked.arrival.envelope, asked.opened.command.id)
 
 

@@ -12,6 +12,7 @@ from typing import Final
 from edgeagent.contracts.policy import ApprovalRule
 from edgeagent.contracts.reports.approvals import ApprovalReport, ApproveRequest
 from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.breaker import Scope
 from edgeagent.core.freshness import BootDeadline
 from edgeagent.core.gate.approval import is_same_person
 from edgeagent.core.gate.world import Approval
@@ -20,7 +21,7 @@ from edgeagent.errors import RejectedError
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
 from edgeagent.ids import CommandId
-from edgeagent.store import approvals, audit, inbox
+from edgeagent.store import approvals, audit, breakers, inbox
 from edgeagent.store.approvals import NewApproval
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Transaction
@@ -61,7 +62,7 @@ class Approving:
         self, command: CommandId, request: ApproveRequest, actor: str, tx: Transaction
     ) -> ApprovalReport:
         row = _waiting(inbox.by_command(tx, command), command, request)
-        rule = self._rule(row)
+        rule = self._rule(tx, row)
         if is_same_person(row.actor, actor):
             raise RejectedError("whoever typed a command cannot approve it")
         clock = self.around.clock
@@ -93,10 +94,15 @@ class Approving:
             command=row.command, device=row.device, sha256=row.sha256, by=actor, good_for=rule.good_for
         )
 
-    def _rule(self, row: Row) -> ApprovalRule:
+    def _rule(self, tx: Transaction, row: Row) -> ApprovalRule:
         policy = self.trust.policy
         rule = None if policy is None else policy.actions.get(row.action)
         wanted = None if rule is None else rule.approvals
+        if (wanted is None or not wanted.at_hub) and breakers.find(
+            tx, Scope(row.issuer, row.action)
+        ) is not None:
+            # Its breaker is not closed: a person's word lets it by (SPEC B2).
+            return ApprovalRule(at_hub=True)
         if wanted is None or not wanted.at_hub:
             raise RejectedError(f"the policy takes no approval of {row.action} at the hub")
         return wanted

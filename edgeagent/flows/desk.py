@@ -113,7 +113,7 @@ class Desk:
                 lane=lane,
                 holder=holder,
                 token=token_hex(16),
-                most=policy.tier_rule(lane).concurrency,
+                most=self._settling.breakers.most(lane, policy.tier_rule(lane).concurrency),
                 now=self._now(),
                 stamp=self._around.stamp(),
                 losing=self.losing,

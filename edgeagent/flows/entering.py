@@ -16,6 +16,7 @@ from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.breaker import Scope
 from edgeagent.core.gate.verdict import Accept, AddSignatures, Duplicate, Hold, Opened, Refuse, Verdict
 from edgeagent.core.work import Ending
 from edgeagent.errors import BrokenInvariantError
@@ -61,6 +62,7 @@ class Entering:
 
     def begin(self, tx: Transaction, new: NewCommand, run: int) -> None:
         """Give a queued command its operation, and end the earlier ones of its slot."""
+        self.settling.breakers.taken(tx, Scope(new.issuer, new.action), run)
         if not operations.begin(tx, new, run):
             raise BrokenInvariantError(f"the operation of {new.command} is another's")
         if new.slot is None:
@@ -99,7 +101,8 @@ class Entering:
                 self.settling.bell.ring()
             case Refuse(reason, detail):
                 metrics.commands_refused.labels(reason).inc()
-                if admitted.command is not None:
+                # What an open breaker refuses is counted: a flood of it fills no log (SPEC T9).
+                if admitted.command is not None and reason is not Reason.BREAKER_OPEN:
                     log.warning("command refused", extra=fields | {"reason": reason, "why": detail})
                 return
             case Duplicate():

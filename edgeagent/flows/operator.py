@@ -26,6 +26,7 @@ from edgeagent.contracts.reports.status import (
     StreamReport,
 )
 from edgeagent.core.lifecycle import OPEN
+from edgeagent.core.blame import Blame
 from edgeagent.core.profile.match import Proposal
 from edgeagent.errors import RejectedError
 from edgeagent.flows.devices import Device
@@ -33,7 +34,8 @@ from edgeagent.flows.health import Health
 from edgeagent.flows.local import LocalCommands
 from edgeagent.ids import CommandId, DeviceId
 from edgeagent.ids import label as checked_label
-from edgeagent.store import lines, outbox
+from edgeagent.store import breakers, dead_letters, lines, outbox
+from edgeagent.store.database import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class HubOperator:
         )
         self._set_gauges(report)
         await self._set_lane_gauges()
+        await self.look.store.read(self._count_what_ended_badly)
         return report
 
     async def devices(self) -> DevicesReport:
@@ -179,6 +182,13 @@ class HubOperator:
                 metrics.lane_pending.labels(lane, state).set(number)
             oldest = min(moment for _, moment in found.values())
             metrics.lane_age.labels(lane).set(max(0, now - oldest) / 1_000_000)
+
+    def _count_what_ended_badly(self, db: Snapshot) -> None:
+        metrics = self.look.around.metrics
+        metrics.breakers.set(len(breakers.standing(db)))
+        waiting = dead_letters.waiting(db)
+        for blame in Blame:
+            metrics.dead_letters.labels(blame).set(waiting.get(blame, 0))
 
 
 def _ago(moment: timedelta | None, now: timedelta) -> float | None:

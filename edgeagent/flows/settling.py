@@ -4,14 +4,17 @@ The receipt is signed by the hub's key in that commit; it names the audit row, a
 event (SPEC A4).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
+
+from pydantic import JsonValue
 
 from edgeagent.contracts.door import encode
 from edgeagent.contracts.event import EventType, Stream
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import AuditMark, Outcome, Receipt, StateMark
 from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.blame import blame_of
 from edgeagent.core.envelope import Signer
 from edgeagent.core.evidence import signed_receipt
 from edgeagent.core.failure import class_of
@@ -20,6 +23,8 @@ from edgeagent.core.operation import OperationState
 from edgeagent.core.work import Ending
 from edgeagent.errors import BrokenInvariantError
 from edgeagent.flows.bells import Bell
+from edgeagent.flows.breakers import Breakers
+from edgeagent.flows.burying import Worked, bury
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import DeviceId, Digest
@@ -48,6 +53,7 @@ class Ended:
         fence: under which it was worked; 0 if it was never begun.
         before: the device's state when it was begun.
         after: the device's state now.
+        holder: who worked it.
     """
 
     ending: Ending
@@ -55,6 +61,7 @@ class Ended:
     fence: int = 0
     before: StateMark | None = None
     after: StateMark | None = None
+    holder: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +72,14 @@ class Settling:
         devices: the admitted devices.
         around: time, and whose hub it is.
         key: the hub's own, which signs receipts.
+        breakers: count what ends badly.
         bell: rung when a command is left to itself, so that upkeep looks when its time is over.
     """
 
     devices: Devices
     around: Surroundings
     key: Signer
+    breakers: Breakers
     bell: Bell = field(default_factory=Bell)
 
     def mark(self, device: DeviceId) -> StateMark | None:
@@ -86,8 +95,10 @@ class Settling:
             IllegalTransitionError: it may not end so from where it stands.
         """
         ending = ended.ending
-        if ended.lock is not None:
-            locks.release(tx, ended.lock)
+        lock = ended.lock
+        if lock is not None:
+            ended = replace(ended, holder=locks.holder(tx, lock))
+            locks.release(tx, lock)
         inbox.move(
             tx, row, Moved(state_of(ending.outcome), reason=ending.reason, error=ending.detail or None)
         )
@@ -102,6 +113,7 @@ class Settling:
         if ending.reason is Reason.STALE:
             # The issuer has to decide again: on what the device is found to be (SPEC C3).
             revalidations.ask(tx, row.device, run=row.run, command=row.command)
+        letter = bury(tx, row, ending, Worked(ended.fence, ended.holder), self.around)
         # The row names the event and the event the row: nothing comes between in one transaction.
         upcoming = outbox.upcoming(tx, Stream.RECORD)
         refused = ending.outcome is Outcome.REFUSED and row.attempts == 0 and ended.fence == 0
@@ -124,6 +136,7 @@ class Settling:
                 "attempts": row.attempts,
                 "fence": ended.fence,
                 "receipt": upcoming,
+                **_named(letter, ending),
             },
         )
         head = audit.append(tx, [act], self.around.stamp())
@@ -132,6 +145,7 @@ class Settling:
         if number != upcoming:
             raise BrokenInvariantError("a receipt got another number than its audit row says")
         receipts.save(tx, row.run, number, event, incarnation=incarnation)
+        self.breakers.ended(tx, row, ending, buried=letter is not None)
 
     def _receipt_event(self, row: Row, ended: Ended, mark: AuditMark) -> NewEvent:
         wall, ending = self.around.clock.wall(), ended.ending
@@ -158,3 +172,8 @@ class Settling:
         )
         data = encode(signed_receipt(receipt, self.key))
         return NewEvent(Stream.RECORD, EventType.RECEIPT, row.device, self.around.event_time(), data)
+
+
+def _named(letter: int | None, ending: Ending) -> dict[str, JsonValue]:
+    """The dead letter that an ending has left, for the audit trail."""
+    return {} if letter is None else {"dead_letter": letter, "blame": blame_of(ending.reason)}

@@ -3,13 +3,14 @@
 from edgeagent.contracts.order import Verb
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.reports.health import Check, Level
+from edgeagent.flows.breaker_health import breaker_checks
 from edgeagent.store import inbox, stops
 from edgeagent.store.database import Snapshot
 
 
 def standing_checks(db: Snapshot) -> list[Check]:
-    """Whether commands are stopped, and whether some wait for approval."""
-    return [_stopped(db), _approvals(db)]
+    """Whether commands are stopped by anybody, and whether some wait for a person."""
+    return [_stopped(db), _approvals(db), *breaker_checks(db)]
 
 
 def _stopped(db: Snapshot) -> Check:

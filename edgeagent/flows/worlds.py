@@ -4,6 +4,7 @@ import copy
 from dataclasses import dataclass, field, replace
 
 from edgeagent.contracts.actions import slot_of
+from edgeagent.core.breaker import Moment, Scope, shut
 from edgeagent.core.envelope import Keyring
 from edgeagent.core.freshness import LARGEST_SEQUENCE, BootDeadline, largest_sequence
 from edgeagent.core.gate.roles import keyring, speaker
@@ -19,7 +20,7 @@ from edgeagent.flows.holdtimes import HoldTimes
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
 from edgeagent.ids import DeviceId, KeyId
-from edgeagent.store import approvals, inbox, meta, operations, stops
+from edgeagent.store import approvals, breakers, inbox, meta, operations, stops
 from edgeagent.store.database import Snapshot
 
 
@@ -106,4 +107,9 @@ class Worlds:
             if row is None or row.state in FINAL
             else approvals.of_run(db, asked.verified.sha256, asked.device, row.run),
             actor="" if row is None else row.actor,
+            shut=None
+            if world.policy is None
+            else shut(
+                breakers.find(db, Scope(issuer, command.action)), world.policy.breaker, Moment(*world.boot)
+            ),
         )

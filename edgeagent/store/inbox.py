@@ -18,16 +18,16 @@ from edgeagent.errors import BrokenInvariantError
 from edgeagent.ids import CommandId, DeviceId, Digest, KeyId
 from edgeagent.store import lines
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
-from edgeagent.store.inbox_row import COLUMNS, Moved, NewCommand, Now, Old, Over, Row, read_row
+from edgeagent.store.inbox_row import COLUMNS, Again, Moved, NewCommand, Now, Old, Over, Row, read_row
 
 _NEXT_RUN: Final = "SELECT coalesce(max(run), 0) + 1 FROM inbox"
 _INSERT: Final = """
 INSERT INTO inbox (run, command, ordinal, device, issuer, signers, sequence, action, slot, lane, operation,
                    sha256, envelope, expires_at, local_boot, local_until, actor, state, reason, received_at,
-                   lease, parent, parent_most)
-VALUES (:run, :command, 1, :device, :issuer, :signers, :sequence, :action, :slot, :lane, :operation,
+                   lease, parent, parent_most, replay_of)
+VALUES (:run, :command, :ordinal, :device, :issuer, :signers, :sequence, :action, :slot, :lane, :operation,
         :sha256, :envelope, :expires_at, :local_boot, :local_until, :actor, :state, :reason, :received_at,
-        :lease, :parent, :parent_most)
+        :lease, :parent, :parent_most, :replay_of)
 """
 _MOVE: Final = """
 UPDATE inbox
@@ -126,8 +126,10 @@ SELECT count(*) FROM inbox
 _RECENT: Final = f"SELECT {COLUMNS} FROM inbox ORDER BY run DESC LIMIT :most"  # noqa: S608 - constant text
 
 
-def insert(tx: Transaction, new: NewCommand, state: State, reason: Reason | None) -> int:
-    """Store a command as HELD, QUEUED or REFUSED.
+def insert(
+    tx: Transaction, new: NewCommand, state: State, reason: Reason | None, again: Again | None = None
+) -> int:
+    """Store a command as HELD, QUEUED or REFUSED; ``again`` where it is not its first run.
 
     Returns:
         The number of its run.
@@ -140,6 +142,8 @@ def insert(tx: Transaction, new: NewCommand, state: State, reason: Reason | None
         {
             "run": run,
             "command": new.command,
+            "ordinal": 1 if again is None else again.ordinal,
+            "replay_of": None if again is None else again.of,
             "device": new.device,
             "issuer": new.issuer,
             "signers": json.dumps(new.signers),

@@ -19,7 +19,7 @@ from edgeagent.store.database import SqlValue
 COLUMNS: Final = """
 run, command, ordinal, device, issuer, signers, sequence, action, slot, lane, operation, sha256, envelope,
 expires_at, local_boot, local_until, actor, state, reason, received_at, available_at, available_boot,
-attempts, sent, force_refresh, last_error, lease, parent, parent_most, losses
+attempts, sent, force_refresh, last_error, lease, parent, parent_most, losses, replay_of
 """
 """The columns of ``inbox``, in the order of the table."""
 
@@ -85,6 +85,7 @@ class Row(NewCommand):
         force_refresh: whether its device has to be read before anything is sent.
         last_error: what went wrong last.
         losses: how often whoever worked it was gone before its end.
+        replay_of: the run of which a person had this one made.
     """
 
     run: int
@@ -97,6 +98,20 @@ class Row(NewCommand):
     force_refresh: bool
     last_error: str | None
     losses: int = 0
+    replay_of: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A further run of a command on its device.
+
+    Attributes:
+        ordinal: the how-manieth.
+        of: the run that it repeats.
+    """
+
+    ordinal: int
+    of: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,4 +215,5 @@ def read_row(row: sqlite3.Row) -> Row:
             None if parent is None else Parent(str(parent), int(row["parent_most"])),
         ),
         losses=int(row["losses"]),
+        replay_of=row["replay_of"],
     )

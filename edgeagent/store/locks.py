@@ -65,6 +65,7 @@ SELECT device, fence, run, holder, token, lease_until, since, parent FROM locks
  WHERE token IS NOT NULL AND boot = :boot AND incarnation = :incarnation AND lease_until > :now
  ORDER BY device
 """
+_HOLDER: Final = "SELECT holder FROM locks WHERE device = :device AND token = :token"
 _FENCE: Final = "SELECT fence FROM locks WHERE device = :device"
 
 
@@ -171,6 +172,12 @@ def clear(tx: Transaction, run: int, now: Now) -> None:
 def of_device(db: Snapshot, device: DeviceId, now: Now) -> Held | None:
     """The lock of a device; None while nobody works it."""
     return next((each for each in held(db, now) if each.device == device), None)
+
+
+def holder(db: Snapshot, key: Key) -> str | None:
+    """In whose name a lock was taken; None if it is not held by this key."""
+    row = db.row(_HOLDER, key.parameters)
+    return None if row is None else str(row["holder"])
 
 
 def fence(db: Snapshot, device: DeviceId) -> int:

@@ -15,8 +15,10 @@ from pathlib import Path
 
 from edgeagent.adapters.admin.approval_routes import approval_routes
 from edgeagent.adapters.admin.audit_routes import audit_routes
+from edgeagent.adapters.admin.breaker_routes import breaker_routes
 from edgeagent.adapters.admin.hub_routes import hub_routes
 from edgeagent.adapters.admin.lock_routes import lock_routes
+from edgeagent.adapters.admin.letter_routes import letter_routes
 from edgeagent.adapters.admin.policy_routes import policy_routes
 from edgeagent.adapters.admin.route import Route
 from edgeagent.adapters.admin.socket import AdminSocket
@@ -57,6 +59,7 @@ async def commanded(folder: Path, *, has_policy: bool = True) -> AsyncIterator[C
         await admin.open()
         works: list[Callable[[], Coroutine[None, None, None]]] = [
             hub.now.upkeep.run,
+            hub.now.breakers.run,
             *(partial(hub.now.dispatch[tier].run, f"{tier}-1") for tier in Tier),
         ]
         tasks = [asyncio.create_task(work()) for work in works]
@@ -81,6 +84,8 @@ def _routes(hub: Hub, folder: Path) -> list[Route]:
         *lock_routes(Locks(hub.now.store, hub.now.desk, hub.now.around)),
         *policy_routes(PolicyFacts(hub.now.trust, hub.now.worlds)),
         *audit_routes(hub.now.trail),
+        *breaker_routes(hub.now.breakers),
+        *letter_routes(hub.now.letters),
     ]
 
 

@@ -22,6 +22,7 @@ from edgeagent.contracts.reports.health import Check
 from edgeagent.core.retry import BackoffRule
 from edgeagent.flows.admission import Admission
 from edgeagent.flows.bells import Bell
+from edgeagent.flows.breakers import Breakers
 from edgeagent.flows.brokerwatch import BrokerWatch
 from edgeagent.flows.entering import Entering
 from edgeagent.flows.floorkeeping import FloorKeeping
@@ -162,7 +163,7 @@ async def operated_hub(folder: Path, *devices: str, with_cloud: bool = True) -> 
         key = MemoryKey()
         worlds = Worlds(hub.devices, trust, around, key.public)
         lanes = {tier: Bell() for tier in Tier}
-        entering = Entering(Settling(hub.devices, around, key), lanes)
+        entering = Entering(Settling(hub.devices, around, key, Breakers(around, trust)), lanes)
         admission = Admission(store, worlds, entering, Held(store, worlds, entering), Tallies(store, around))
         operator = HubOperator(health, clock, LocalCommands(store, admission, key, around))
         yield OperatorDesk(hub, clock, trust, cloud, uplink, watch, health, operator, time)

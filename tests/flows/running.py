@@ -10,8 +10,11 @@ from edgeagent.core.envelope import Signer
 from edgeagent.flows.admission import Admission
 from edgeagent.flows.approving import Approving
 from edgeagent.flows.bells import Bell
+from edgeagent.flows.breaker_desk import HubBreakers
+from edgeagent.flows.breakers import Breakers
 from edgeagent.flows.checkpoints import AuditSettings, Checkpoints
 from edgeagent.flows.confirmations import Confirmations
+from edgeagent.flows.dead_letters import DeadLetters
 from edgeagent.flows.desk import Desk
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.dispatch import Dispatch
@@ -19,6 +22,7 @@ from edgeagent.flows.entering import Entering
 from edgeagent.flows.held import Held
 from edgeagent.flows.ingest import Ingest, IngestSettings
 from edgeagent.flows.local import LocalCommands
+from edgeagent.flows.replaying import Replaying
 from edgeagent.flows.revalidate import Revalidation
 from edgeagent.flows.settling import Settling
 from edgeagent.flows.surroundings import Surroundings
@@ -48,6 +52,8 @@ class Running:
     switch: KillSwitch
     approving: Approving
     worlds: Worlds
+    breakers: HubBreakers
+    letters: DeadLetters
     desk: Desk
     upkeep: Upkeep
     revalidation: Revalidation
@@ -75,7 +81,8 @@ def joined(
     clock = around.clock
     confirmations = Confirmations(clock)
     lanes = {tier: Bell() for tier in Tier}
-    settling = Settling(devices, around, key)
+    breakers = Breakers(around, trust)
+    settling = Settling(devices, around, key, breakers)
     worlds = Worlds(devices, trust, around, key.public)
     entering = Entering(settling, lanes)
     held = Held(store, worlds, entering)
@@ -100,6 +107,8 @@ def joined(
         switch=KillSwitch(store, worlds, settling, tallies),
         approving=Approving(store, trust, around, upkeep.time_is_surer),
         worlds=worlds,
+        breakers=HubBreakers(store, breakers, key.public, upkeep.time_is_surer),
+        letters=DeadLetters(store, Replaying(worlds, entering), upkeep.bell.ring),
         desk=desk,
         upkeep=upkeep,
         revalidation=Revalidation(store, bus, settling, confirmations, desk),

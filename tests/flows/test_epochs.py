@@ -12,6 +12,7 @@ from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.gate.verdict import Accept, Duplicate, Refuse
 from edgeagent.core.lifecycle import State
+from edgeagent.flows.breakers import Breakers
 from edgeagent.flows.epochs import end_other_epochs
 from edgeagent.flows.settling import Settling
 from edgeagent.ids import new_epoch
@@ -36,7 +37,9 @@ async def begins_anew(hub: Hub) -> int:
         await hub.dies()
     hub.epoch = LATER
     await hub.starts()
-    settling = Settling(hub.now.devices, hub.now.around, hub.keys.hub)
+    settling = Settling(
+        hub.now.devices, hub.now.around, hub.keys.hub, Breakers(hub.now.around, hub.now.trust)
+    )
     return await end_other_epochs(hub.store, settling, hub.lease_time())
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeagent.contracts.policy import ActionRule, Tier
+from edgeagent.contracts.policy import ActionRule, BreakerRule, Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.gate.verdict import Accept, Duplicate, Refuse
 from edgeagent.core.lifecycle import State
@@ -206,6 +206,7 @@ async def test_nothing_is_written_when_there_is_nothing_to_forget(hub: Hub) -> N
 
 async def test_many_are_forgotten_in_bounded_batches_and_the_last_run_stays(hub: Hub) -> None:
     count = 2 * BATCH + 1
+    await hub.has_policy(version=2, breaker=BreakerRule(refusals=10_000, off_target=10_000))
     for start in range(0, count, 100):
         names = range(start, min(start + 100, count))
         await hub.admits(*[hub.command(POWER, id_=f"c-{number}", on=True) for number in names])

@@ -15,6 +15,7 @@ from edgeagent.core.evidence import told_receipt
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import Ending, Later, StepName
 from edgeagent.errors import IllegalTransitionError, LostRaceError, StorageError
+from edgeagent.flows.breakers import Breakers
 from edgeagent.flows.claims import LEASE
 from edgeagent.flows.settling import Ended, Settling
 from edgeagent.store import audit, locks, outbox
@@ -45,7 +46,7 @@ async def tv(hub: Hub) -> Television:
 
 def settling(hub: Hub) -> Settling:
     """What writes results."""
-    return Settling(hub.now.devices, hub.now.around, hub.keys.hub)
+    return Settling(hub.now.devices, hub.now.around, hub.keys.hub, Breakers(hub.now.around, hub.now.trust))
 
 
 @pytest.mark.requirement("S3", "A1")

@@ -7,7 +7,7 @@ agrees with himself: the issuer's own key does not count, nor does the word of w
 
 from edgeagent.contracts.policy import ActionRule, Policy, RoleKind
 from edgeagent.core.gate.roles import banned_keys, in_time, roles_of
-from edgeagent.core.gate.verdict import Opened
+from edgeagent.core.gate.verdict import Moment, Opened
 from edgeagent.core.gate.world import World
 from edgeagent.ids import KeyId
 
@@ -20,6 +20,14 @@ def lacks_approval(asked: Opened, world: World, issuer: KeyId, rule: ActionRule)
     if wanted.at_hub and _is_agreed_here(world):
         return False
     return len(_approvers(asked, world, world.policy, issuer)) < wanted.signatures
+
+
+def lacks_word(world: World, moment: Moment) -> bool:
+    """Whether a person at the hub still has to agree because the breaker is not closed (SPEC B2).
+
+    What was let in before it opened is worked as it was.
+    """
+    return moment is not Moment.ACT and world.shut is not None and not _is_agreed_here(world)
 
 
 def is_same_person(one: str, other: str) -> bool:

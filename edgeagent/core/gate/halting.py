@@ -1,13 +1,13 @@
-"""What is not done whoever asks: what the policy bans for good, and what is stopped for now (SPEC B3)."""
+"""What is not done whoever asks: banned for good, stopped for now, or shut out by a breaker (SPEC B2, B3)."""
 
-from edgeagent.contracts.policy import Policy
+from edgeagent.contracts.policy import Policy, WhenOpen
 from edgeagent.contracts.reasons import Reason
-from edgeagent.core.gate.verdict import Opened, Refuse
+from edgeagent.core.gate.verdict import Moment, Opened, Refuse
 from edgeagent.core.gate.world import World
 from edgeagent.core.stops import stopped_by
 
 
-def halted(asked: Opened, world: World, policy: Policy) -> Refuse | None:
+def halted(asked: Opened, world: World, policy: Policy, moment: Moment) -> Refuse | None:
     """Why a command is not done, however well it is signed; None where nothing stands against it."""
     command = asked.command
     if command.action in policy.bans.actions:
@@ -16,4 +16,10 @@ def halted(asked: Opened, world: World, policy: Policy) -> Refuse | None:
         return Refuse(Reason.BANNED, f"the policy bans {asked.device}")
     rule = policy.actions.get(command.action)
     kind = None if rule is None else stopped_by(world.stops, command.action, rule.tier)
-    return None if kind is None else Refuse(Reason.STOPPED, f"{kind} is stopped")
+    if kind is not None:
+        return Refuse(Reason.STOPPED, f"{kind} is stopped")
+    # What was let in before the breaker opened is worked; what is asked again waits for a person's word.
+    shut = world.shut if moment is Moment.ADMIT else None
+    if shut is None or shut.how is WhenOpen.APPROVE:
+        return None
+    return Refuse(Reason.BREAKER_OPEN, shut.detail)

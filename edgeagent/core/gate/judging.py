@@ -5,7 +5,7 @@ from edgeagent.contracts.command import Command, Precondition
 from edgeagent.contracts.policy import ActionRule, Policy
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.freshness import Validity, largest_sequence, validity
-from edgeagent.core.gate.approval import lacks_approval
+from edgeagent.core.gate.approval import lacks_approval, lacks_word
 from edgeagent.core.gate.halting import halted
 from edgeagent.core.gate.roles import granted
 from edgeagent.core.gate.verdict import (
@@ -31,7 +31,7 @@ def judge(asked: Opened, world: World, moment: Moment) -> Verdict:
         return Refuse(Reason.NO_POLICY)
     known = _identity(asked, world) if moment is Moment.ADMIT else None
     span = _span(command, world)
-    late = _past(command, span, world) or halted(asked, world, world.policy)
+    late = _past(command, span, world) or halted(asked, world, world.policy, moment)
     early = _addressed(command, world) or known or late
     grant = granted(asked, world, world.policy)
     if early is not None:
@@ -46,7 +46,7 @@ def judge(asked: Opened, world: World, moment: Moment) -> Verdict:
     if refusal is not None:
         return refusal
     hold = _unsure(span, world.policy, rule) or _ahead(command, world)
-    if hold is None and lacks_approval(asked, world, issuer, rule):
+    if hold is None and (lacks_approval(asked, world, issuer, rule) or lacks_word(world, moment)):
         hold = Reason.NEEDS_APPROVAL
     hold = hold or _unknown(command, world)
     if hold is not None:

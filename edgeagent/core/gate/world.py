@@ -7,6 +7,7 @@ from typing import Protocol
 from edgeagent.clock import BootId, Wall
 from edgeagent.contracts.actions import ActionName, Arguments
 from edgeagent.contracts.policy import Level, Policy
+from edgeagent.core.breaker import Shut
 from edgeagent.core.freshness import BootDeadline
 from edgeagent.core.operation import OperationState
 from edgeagent.core.shadow import Shadow
@@ -87,6 +88,7 @@ class World:
         stops: the kinds of command that are stopped.
         approvals: of this run of the payload, by people at this hub.
         actor: who is on record for the command; empty while it has only come.
+        shut: what the breaker of its origin and action has against it; binding but at ACT.
     """
 
     hub: HubId
@@ -107,3 +109,4 @@ class World:
     stops: frozenset[str] = frozenset()
     approvals: tuple[Approval, ...] = ()
     actor: str = ""
+    shut: Shut | None = None

@@ -36,7 +36,9 @@ CREATE TABLE inbox (
     parent         TEXT,                      -- what it occupies beside its device, and with how many at once
     parent_most    INTEGER CHECK (parent_most >= 1),
     losses         INTEGER NOT NULL DEFAULT 0 CHECK (losses >= 0),  -- how often whoever worked it was gone
+    replay_of      INTEGER,                   -- the run of which a person had this one made
     UNIQUE (command, device, ordinal),
+    CHECK ((replay_of IS NULL) = (ordinal = 1)),
     CHECK ((local_boot IS NULL) = (local_until IS NULL)),
     CHECK ((parent IS NULL) = (parent_most IS NULL)),
     CHECK (sent = 0 OR state NOT IN ('superseded', 'cancelled', 'expired', 'refused')),

@@ -1,0 +1,190 @@
+"""Dead letters: what becomes one, and what people do with them."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from edgeagent.contracts.command import Command
+from edgeagent.contracts.policy import BreakerRule
+from edgeagent.contracts.reasons import Reason
+from edgeagent.contracts.receipt import Outcome
+from edgeagent.contracts.reports.dead_letters import (
+    DealtReport,
+    DiscardRequest,
+    LetterReport,
+    LettersWanted,
+    ReplayRequest,
+)
+from edgeagent.core.audit_chain import AuditKind
+from edgeagent.errors import RejectedError
+from tests.flows.approvals import acted
+from tests.flows.commanding import Hub, new_hub
+from tests.flows.signing import MINUTE, POWER, TV, VOLUME
+
+pytestmark = pytest.mark.requirement("D1", "D2", "D3")
+
+ROOT = "uid:0 root"
+RULE = BreakerRule(dead_letters=2)
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    """A hub with a television."""
+    async with new_hub(tmp_path) as made:
+        await made.television()
+        yield made
+
+
+async def letters(hub: Hub) -> list[LetterReport]:
+    """Those that wait."""
+    return (await hub.now.letters.letters(LettersWanted())).letters
+
+
+async def replays(hub: Hub, number: int = 1, *, dry_run: bool = False) -> DealtReport:
+    """Have one run again."""
+    wanted = LettersWanted(number=number)
+    [dealt] = (await hub.now.letters.replay(ReplayRequest(wanted=wanted, dry_run=dry_run), ROOT)).letters
+    return dealt
+
+
+async def off_the_whitelist(hub: Hub, version: int = 2, **changes: object) -> Command:
+    """A command that was accepted, and turns out at the worker to be banned."""
+    command = hub.command(POWER, on=True)
+    await hub.admits(command)
+    roles = hub.keys.policy().roles
+    narrow = roles["operators"].model_copy(update={"devices": frozenset({"tv-2"})})
+    await hub.has_policy(version=version, roles=roles | {"operators": narrow}, **changes)
+    await hub.works_all()
+    return command
+
+
+@pytest.mark.requirement("B5", "E1")
+async def test_what_turns_out_off_the_whitelist_at_the_worker_is_tried_once_and_kept(hub: Hub) -> None:
+    command = await off_the_whitelist(hub)
+
+    [letter] = await letters(hub)
+    assert (letter.command, letter.device, letter.outcome) == (command.id, TV, Outcome.REFUSED)
+    assert (letter.reason, letter.blame, letter.attempts) == (Reason.NOT_ALLOWED, "permanent", 0)
+    assert letter.fence == 1
+    assert letter.worker
+    assert acted(hub) == 0
+    [settled] = await hub.audited(AuditKind.COMMAND_SETTLED)
+    assert (settled["dead_letter"], settled["blame"]) == (1, "permanent")
+
+
+@pytest.mark.requirement("B5")
+async def test_equal_ones_over_the_threshold_open_the_breaker_of_their_type(hub: Hub) -> None:
+    await off_the_whitelist(hub, 2, breaker=RULE)
+    await hub.has_policy(version=3, breaker=RULE)
+    await off_the_whitelist(hub, 4, breaker=RULE)
+
+    [opened] = await hub.audited(AuditKind.BREAKER_OPENED)
+    assert (opened["subject"], opened["signal"]) == (POWER, "buried")
+
+
+async def test_what_is_refused_on_arrival_is_its_senders_to_put_right(hub: Hub) -> None:
+    await hub.admits(hub.command(VOLUME, level=9999))
+
+    assert await letters(hub) == []
+
+
+async def test_a_conflict_of_ids_is_kept_and_cannot_run(hub: Hub) -> None:
+    await hub.admits(hub.command(POWER, id_="c-1", on=True))
+    await hub.admits(hub.command(POWER, id_="c-1", on=False))
+
+    [letter] = await letters(hub)
+    dealt = await replays(hub, letter.number)
+
+    assert (letter.reason, letter.blame) == (Reason.ID_CONFLICT, "suspicious")
+    assert (dealt.done, dealt.reason) == ("refused", Reason.ID_CONFLICT)
+
+
+async def test_a_replay_is_a_new_run_of_the_same_command_with_fresh_attempts(hub: Hub) -> None:
+    command = await off_the_whitelist(hub)
+    await hub.has_policy(version=3)
+
+    would = await replays(hub, dry_run=True)
+    assert hub.rows("SELECT count(*) FROM inbox") == [(1,)]
+    dealt = await replays(hub)
+    await hub.works_all()
+
+    assert (would.done, would.run) == ("queued", None)
+    assert (dealt.done, dealt.run) == ("queued", 2)
+    assert hub.rows("SELECT command, ordinal, replay_of, attempts, state FROM inbox WHERE run = 2") == [
+        (command.id, 2, 1, 1, "succeeded")
+    ]
+    assert await letters(hub) == []
+    with pytest.raises(RejectedError, match="waits"):
+        await replays(hub)
+    [act] = await hub.audited(AuditKind.DEAD_LETTER_REPLAYED)
+    assert (act["actor"], act["said"], act["run"]) == (ROOT, "queued", 2)
+
+
+@pytest.mark.requirement("T4")
+@pytest.mark.parametrize("why", [Reason.EXPIRED, Reason.SUPERSEDED, Reason.NOT_ALLOWED, Reason.BAD_SIGNATURE])
+async def test_what_the_gate_refuses_now_does_not_run_again(hub: Hub, why: Reason) -> None:
+    await off_the_whitelist(hub)
+    if why is not Reason.NOT_ALLOWED:
+        await hub.has_policy(version=3)
+    match why:
+        case Reason.EXPIRED:
+            hub.passes(6 * MINUTE)
+        case Reason.SUPERSEDED:
+            await hub.admits(hub.command(POWER, on=False))
+        case Reason.BAD_SIGNATURE:
+            keys = {"desk": hub.keys.stranger.public.hex(), "night": hub.keys.night.public.hex()}
+            roles = {"operators": hub.keys.policy().roles["operators"]}
+            await hub.has_policy(version=4, keys=keys, roles=roles)
+        case _:
+            pass
+    before = hub.rows("SELECT count(*) FROM inbox")
+
+    dealt = await replays(hub)
+
+    assert (dealt.done, dealt.reason) == ("refused", why)
+    assert hub.rows("SELECT count(*) FROM inbox") == before
+    assert len(await letters(hub)) == 1
+
+
+async def test_while_its_breaker_is_open_another_person_has_to_agree(hub: Hub) -> None:
+    await off_the_whitelist(hub, 2, breaker=BreakerRule(dead_letters=1))
+    await hub.has_policy(version=3, breaker=BreakerRule(dead_letters=1))
+
+    dealt = await replays(hub)
+
+    assert (dealt.done, dealt.reason) == ("held", Reason.NEEDS_APPROVAL)
+    assert not await hub.has_work()
+
+
+async def test_nobody_deals_with_all_by_forgetting_to_say_which(hub: Hub) -> None:
+    await off_the_whitelist(hub)
+
+    with pytest.raises(RejectedError, match="say which"):
+        await hub.now.letters.discard(DiscardRequest(wanted=LettersWanted(), why="old"), ROOT)
+
+    assert len(await letters(hub)) == 1
+
+
+async def test_a_letter_is_shown_exported_and_discarded_on_record(hub: Hub) -> None:
+    await off_the_whitelist(hub)
+    desk, wanted = hub.now.letters, LettersWanted(action=POWER, device=TV, reason=Reason.NOT_ALLOWED)
+
+    [shown] = (await desk.show(1, ROOT)).letters
+    [exported] = (await desk.export(wanted, ROOT)).letters
+    await desk.discard(DiscardRequest(wanted=wanted, why="known"), ROOT)
+
+    assert shown.arguments == {"on": True}
+    assert exported.envelope is not None
+    assert await letters(hub) == []
+    [kept] = (await desk.letters(LettersWanted(dealt=True))).letters
+    assert (kept.dealt, kept.dealt_by, kept.dealt_why) == ("discarded", ROOT, "known")
+    for kind in (
+        AuditKind.DEAD_LETTER_SHOWN,
+        AuditKind.DEAD_LETTERS_EXPORTED,
+        AuditKind.DEAD_LETTER_DISCARDED,
+    ):
+        [act] = await hub.audited(kind)
+        assert act["actor"] == ROOT
+    with pytest.raises(RejectedError, match="no dead letter 9"):
+        await desk.show(9, ROOT)
