@@ -28,6 +28,7 @@ from edgeagent.adapters.mqtt.settings import Means
 from edgeagent.adapters.web.server import WebServer
 from edgeagent.adapters.work_socket.server import WorkSocket
 from edgeagent.agent.beginning import Before, begun, least_policy_version
+from edgeagent.agent.disk import disk
 from edgeagent.agent.policy import policy_flows
 from edgeagent.agent.running import Agent, Door, Flow
 from edgeagent.agent.timing import Timing, timing
@@ -59,6 +60,7 @@ from edgeagent.flows.policy_facts import PolicyFacts
 from edgeagent.flows.probes import Probes
 from edgeagent.flows.revalidate import AT_ONCE, Revalidation
 from edgeagent.flows.settling import Settling
+from edgeagent.flows.storekeeping import StoreKeeping
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.switch import KillSwitch
 from edgeagent.flows.tallies import Tallies
@@ -158,15 +160,16 @@ class Hub:
         flows["checkpoints"] = checkpoints.run
         worlds = Worlds(devices, trust, around, key.public)
         commands = await self._commands(worlds, key, confirmations, tallies, flows)
-        health = self._health(worlds, ingest, uplink, watch, (time, commands.outside))
+        kept = disk(store, around, config)
+        health = self._health(worlds, ingest, kept.keeping, uplink, watch, (time, commands.outside))
         operator = HubOperator(health, clock, commands.local)
-        flows["last-health"] = LastHealth(config.last_health, operator).run
-        if uplink is not None:
-            flows["uplink"] = uplink.run
+        flows |= {"last-health": LastHealth(config.last_health, operator).run, **kept.flows}
+        flows |= {} if uplink is None else {"uplink": uplink.run}
         routes = [
             *commands.routes(),
             *clock_routes(time.desk),
             *audit_routes(TrailDesk(store, key.public, checkpoints, around)),
+            *kept.routes,
         ]
         doors = await _open_doors(config, operator, routes, around.metrics)
         doors += await self._further_doors(commands.outside)
@@ -184,6 +187,7 @@ class Hub:
         self,
         worlds: Worlds,
         ingest: Ingest,
+        keeping: StoreKeeping,
         uplink: Uplink | None,
         watch: BrokerWatch,
         others: tuple[Timing, WaryDesk | None],
@@ -196,6 +200,7 @@ class Hub:
             devices=worlds.devices,
             holds=worlds.holds,
             ingest=ingest,
+            keeping=keeping,
             uplink=uplink,
             trust=time.desk.trust,
             watch=watch,

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from edgeagent.cli import (
     audit,
+    backup,
     clock,
     commands,
     config,
@@ -130,6 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     nouns = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for noun in (
         *(run, worker, health, devices, commands, locks, policy, hub, clock, outbox, audit, config, issuer),
+        backup,
         fetch_policy,
     ):
         noun.add_to(nouns)

@@ -23,12 +23,14 @@ from edgeagent.adapters.admin.socket import AdminSocket
 from edgeagent.adapters.admin.switch_routes import switch_routes
 from edgeagent.agent.timing import timing
 from edgeagent.contracts.policy import Tier
+from edgeagent.flows.beside import Beside
 from edgeagent.flows.brokerwatch import BrokerWatch
 from edgeagent.flows.floorkeeping import FloorKeeping
 from edgeagent.flows.health import Health
 from edgeagent.flows.lockdesk import Locks
 from edgeagent.flows.operator import HubOperator
 from edgeagent.flows.policy_facts import PolicyFacts
+from edgeagent.flows.storekeeping import StoreKeeping
 from edgeagent.store.floorfile import FloorFile
 from tests.cli.building import Terminal, lonely_terminal
 from tests.flows.commanding import Hub
@@ -95,6 +97,7 @@ def _operator(hub: Hub, folder: Path) -> HubOperator:
         devices=now.devices,
         holds=now.worlds.holds,
         ingest=now.ingest,
+        keeping=StoreKeeping(now.store, Beside(now.store), now.around),
         uplink=None,
         trust=now.trust,
         watch=BrokerWatch(now.store, hub.bus, now.devices, now.around),
