@@ -157,14 +157,13 @@ class Hub:
         flows["probes"] = self._probes(devices, confirmations)
         flows["tallies"] = (tallies := Tallies(store, around)).run
         checkpoints = Checkpoints(store, key, around, settings.audit_settings(config))
-        flows["checkpoints"] = checkpoints.run
         worlds = Worlds(devices, trust, around, key.public)
         commands = await self._commands(worlds, key, confirmations, tallies, flows)
         kept = disk(store, around, config)
         health = self._health(worlds, ingest, kept.keeping, uplink, watch, (time, commands.outside))
         operator = HubOperator(health, clock, commands.local)
         flows |= {"last-health": LastHealth(config.last_health, operator).run, **kept.flows}
-        flows |= {} if uplink is None else {"uplink": uplink.run}
+        flows |= {"checkpoints": checkpoints.run} | ({} if uplink is None else {"uplink": uplink.run})
         routes = [
             *commands.routes(),
             *clock_routes(time.desk),

@@ -97,10 +97,11 @@ class Health:
         if link.connected:
             return Check(name=name, level=Level.OK, summary="connected")
         lasted = self.around.clock.boot() - link.since
+        tries = f"{in_words(lasted)}, {link.attempts} tries"
         return Check(
             name=name,
             level=Level.CRITICAL if lasted > _PATIENCE else Level.WARNING,
-            summary=f"not connected for {in_words(lasted)}, {link.attempts} tries: {link.why or 'connecting'}",
+            summary=f"not connected for {tries}: {link.why or 'connecting'}",
             advice="check that mosquitto runs (systemctl status mosquitto) and [broker] in the configuration",
         )
 
