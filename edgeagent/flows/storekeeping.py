@@ -72,7 +72,6 @@ class StoreKeeping:
         self._beside = beside
         self._around = around
         self._since: timedelta | None = None
-        self._told: tuple[Fault, str, int] | None = None
         self._wait = _FIRST_TRY
         self._well_since = around.clock.boot()
         self._commits = 0
@@ -84,15 +83,10 @@ class StoreKeeping:
     def ailing(self) -> Ailing | None:
         """How the store ails; None when it takes writes."""
         trouble = self._store.trouble
-        if trouble is not None:
-            self._told = (trouble.fault, trouble.why, trouble.failures)
-        elif self._since is None:
+        if trouble is None:
             return None
-        if self._told is None:
-            return None
-        fault, why, failures = self._told
         since = self._around.clock.boot() if self._since is None else self._since
-        return Ailing(fault, why, since, failures)
+        return Ailing(trouble.fault, trouble.why, since, trouble.failures)
 
     def lasted(self, ailing: Ailing) -> timedelta:
         """For how long it has ailed."""
@@ -141,18 +135,19 @@ class StoreKeeping:
         if now - self._well_since >= _WELL:
             self._wait = _FIRST_TRY
         self._since = now
-        ailing = self.ailing
-        log.error("store takes no writes", extra={} if ailing is None else {"why": ailing.why})
+        worst = self.ailing
+        log.error("store takes no writes", extra={} if worst is None else {"why": worst.why})
         while True:
-            self._store.failed.clear()
             await asyncio.sleep(self._wait.total_seconds())
             self._wait = min(self._wait * 2, _LONGEST_TRY)
+            # Others may have been luckier meanwhile; it is told all the same.
+            worst = self.ailing or worst
             try:
-                await self._record(self.ailing)
+                await self._record(worst)
             except StorageError:
                 continue
             break
-        self._since = self._told = None
+        self._since = None
         self._well_since = self._around.clock.boot()
         self._store.failed.clear()
         log.info("store takes writes again")

@@ -5,6 +5,7 @@ The writer syncs every commit (WAL, ``synchronous = FULL``). Readers are opened 
 """
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,11 @@ from edgeagent.store.files import check_pages
 T = TypeVar("T")
 
 _BUSY: Final = 5_000
+_FEWEST_PAGES: Final = 50
+_MOST_PAGES: Final = 1_000
+_PAGE: Final = 4_096
+# What part of its disk a log may have before it is moved.
+_SHARE: Final = 64
 
 
 class ConnectionThread(aiosqlite.Connection):
@@ -62,9 +68,22 @@ def connect_writer(path: Path) -> sqlite3.Connection:
         # The recorder of the crash tests does not see writes through a memory map.
         "mmap_size = 0",
         "temp_store = MEMORY",
+        f"wal_autocheckpoint = {_pages_of_log(path)}",
     ):
         connection.execute(f"PRAGMA {pragma}")
     return connection
+
+
+def _pages_of_log(path: Path) -> int:
+    """How many pages of log are moved into the file at once: SQLite's own 1,000, fewer on a small disk.
+
+    A log that fills its disk cannot be moved any more, since the file has to grow for it.
+    """
+    try:
+        disk = os.statvfs(path.parent)
+    except OSError:
+        return _MOST_PAGES
+    return max(_FEWEST_PAGES, min(_MOST_PAGES, disk.f_blocks * disk.f_frsize // _SHARE // _PAGE))
 
 
 def connect_anew(path: Path) -> sqlite3.Connection:

@@ -23,6 +23,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources.abc import Traversable
@@ -38,7 +39,7 @@ from edgeagent.store.connection import (
     cut_log,
 )
 from edgeagent.store.files import DamagedFileError, migrate, take_file
-from edgeagent.store.trouble import Trouble, fault_of, is_poison
+from edgeagent.store.trouble import Fault, Trouble, fault_of, is_poison
 
 T = TypeVar("T")
 SqlValue = str | int | float | bytes | None
@@ -320,7 +321,12 @@ class Database:
             self._writer.replace(connection)
             self._poisoned = False
             self.generation += 1
-        return self._writer.connection()
+        connection = self._writer.connection()
+        if self.trouble is not None and self.trouble.fault is Fault.FULL:
+            # The log itself may be what fills the disk: SQLite begins it anew at 4 MiB only.
+            with suppress(sqlite3.Error):
+                cut_log(connection)
+        return connection
 
 
 def _is_ours(why: sqlite3.Error) -> bool:

@@ -39,12 +39,14 @@ class Side:
     Args:
         path: the database.
         longest_log: gives up when the log has more bytes.
+        room: how many bytes a copy leaves free.
     """
 
-    def __init__(self, path: Path, *, longest_log: int = LONGEST_LOG) -> None:
+    def __init__(self, path: Path, *, longest_log: int = LONGEST_LOG, room: int = ROOM) -> None:
         self._path = path
         self._log = path.with_name(f"{path.name}-wal")
         self._longest_log = longest_log
+        self._room = room
         self._stopped = threading.Event()
 
     def stop(self) -> None:
@@ -124,7 +126,7 @@ class Side:
         [(pages,)] = source.execute("SELECT page_count FROM pragma_page_count").fetchall()
         [(page,)] = source.execute("PRAGMA page_size").fetchall()
         free = shutil.disk_usage(part.parent).free
-        if free < pages * page + ROOM:
+        if free < pages * page + self._room:
             raise StorageError(f"{free} bytes are free in {part.parent}, a backup takes {pages * page}")
         since = 0
 
