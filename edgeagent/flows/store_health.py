@@ -18,7 +18,7 @@ _WORDS: Final = {
 }
 _ADVICE: Final = {
     Fault.FULL: "free some space, or wait until the outbox has drained; it goes on by itself",
-    Fault.READ_ONLY: "dmesg says why; it goes on by itself once it may write, or stop the agent and mount anew",
+    Fault.READ_ONLY: "dmesg says why; it goes on by itself once it may write, or stop it and mount anew",
     Fault.FAILED_SYNC: "dmesg; replace the disk or card soon; it goes on by itself while writes succeed",
     Fault.IO: "dmesg; check the disk, its cable or card; it goes on by itself once writes succeed",
     Fault.DAMAGED: "stop the agent and start it: the file is set aside; or restore a backup",

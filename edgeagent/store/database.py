@@ -283,6 +283,7 @@ class Database:
             StorageError: nothing of the group is saved.
         """
         connection = self._ready()
+        before = connection.total_changes
         try:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -297,7 +298,9 @@ class Database:
         except StorageError as why:
             raise self._troubled(why, str(why)) from why
         self.commits += 1
-        self.trouble = None
+        if connection.total_changes != before:
+            # One that changes nothing reaches no disk: it proves nothing.
+            self.trouble = None
         self._after_commit()
         return outcomes
 

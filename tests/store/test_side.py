@@ -13,7 +13,7 @@ import pytest
 from edgeagent.errors import StorageError
 from edgeagent.store.database import Database, Snapshot, Transaction
 from edgeagent.store.side import GaveUpError, Side
-from tests.support.stores import migrations_of, opened, query
+from tests.support.stores import migrations_of, opened, query, spoil_index
 
 pytestmark = pytest.mark.requirement("R2")
 
@@ -63,7 +63,7 @@ async def test_a_copy_is_one_file_for_its_owner_alone(things: Database, path: Pa
 
     await asyncio.to_thread(Side(path).back_up, copies / "copy.db")
 
-    assert [file.name for file in copies.iterdir()] == ["copy.db"]
+    assert files_in(copies) == ["copy.db"]
     assert stat.S_IMODE((copies / "copy.db").stat().st_mode) == 0o600
 
 
@@ -73,7 +73,7 @@ async def test_a_copy_is_of_one_moment_while_others_write(things: Database, path
 
     written = 0
     while not copying.done():
-        await things.write(lambda tx: (put(tx, f"{written} a"), put(tx, f"{written} b")))
+        await things.write(partial(put_pair, number=written))
         written += 1
     await copying
 
@@ -91,7 +91,7 @@ async def test_what_is_there_already_is_left_as_it_is(things: Database, path: Pa
         await asyncio.to_thread(Side(path).back_up, copies / "copy.db")
 
     assert (copies / "copy.db").read_text() == "mine"
-    assert [file.name for file in copies.iterdir()] == ["copy.db"]
+    assert files_in(copies) == ["copy.db"]
 
 
 async def test_the_half_of_a_copy_that_was_cut_off_is_no_hindrance(
@@ -103,7 +103,7 @@ async def test_the_half_of_a_copy_that_was_cut_off_is_no_hindrance(
     await asyncio.to_thread(Side(path).back_up, copies / "copy.db")
 
     assert query(copies / "copy.db", "SELECT name FROM things") == [("one",)]
-    assert [file.name for file in copies.iterdir()] == ["copy.db"]
+    assert files_in(copies) == ["copy.db"]
 
 
 @pytest.mark.parametrize("work", [Side.damage, partial(Side.back_up, target=Path("copy.db"))], ids=str)
@@ -119,7 +119,7 @@ async def test_work_that_is_told_to_stop_leaves_nothing(
     with pytest.raises(GaveUpError, match="stopping"):
         await asyncio.to_thread(work, side)
 
-    assert list(copies.iterdir()) == []
+    assert files_in(copies) == []
 
 
 async def test_a_log_that_grows_too_long_meanwhile_ends_the_copy(
@@ -130,7 +130,7 @@ async def test_a_log_that_grows_too_long_meanwhile_ends_the_copy(
     with pytest.raises(GaveUpError, match="too much is being written"):
         await asyncio.to_thread(Side(path, longest_log=A_MEBIBYTE // 2).back_up, copies / "copy.db")
 
-    assert list(copies.iterdir()) == []
+    assert files_in(copies) == []
     assert await things.checkpoint()
 
 
@@ -142,7 +142,7 @@ async def test_a_disk_without_room_for_a_copy_is_not_filled(
     with pytest.raises(StorageError, match="are free"):
         await asyncio.to_thread(Side(path, room=2**62).back_up, copies / "copy.db")
 
-    assert list(copies.iterdir()) == []
+    assert files_in(copies) == []
 
 
 async def test_a_whole_file_has_no_damage(things: Database, path: Path) -> None:
@@ -154,7 +154,7 @@ async def test_a_whole_file_has_no_damage(things: Database, path: Path) -> None:
 async def test_an_index_that_does_not_fit_its_table_is_damage(things: Database, path: Path) -> None:
     await things.write(lambda tx: [put(tx, str(number)) for number in range(100)])
     await things.checkpoint()
-    take_out_of_the_index(path)
+    spoil_index(path, "things", b"42")
 
     damage = await asyncio.to_thread(Side(path).damage)
 
@@ -175,20 +175,14 @@ async def test_a_reader_keeps_the_log_and_holds_nobody_up(things: Database, path
     assert await things.read(names) == ["one", "two"]
 
 
+def files_in(folder: Path) -> list[str]:
+    return [file.name for file in folder.iterdir()]
+
+
+def put_pair(tx: Transaction, number: int) -> None:
+    put(tx, f"{number} a")
+    put(tx, f"{number} b")
+
+
 def names(db: Snapshot) -> list[str]:
     return [str(row["name"]) for row in db.rows("SELECT name FROM things ORDER BY name")]
-
-
-def take_out_of_the_index(path: Path) -> None:
-    """Make the index of the names lie: what a bad page or a cosmic ray does, done by hand."""
-    writer = sqlite3.connect(path)
-    [(root,)] = writer.execute("SELECT rootpage FROM sqlite_schema WHERE type = 'index'").fetchall()
-    [(page,)] = writer.execute("PRAGMA page_size").fetchall()
-    writer.close()
-    with path.open("r+b") as file:
-        file.seek((root - 1) * page)
-        raw = bytearray(file.read(page))
-        at = raw.rindex(b"42")
-        raw[at : at + 2] = b"!!"
-        file.seek((root - 1) * page)
-        file.write(raw)
