@@ -23,7 +23,7 @@ from tests.support.brokers import wait_until
 from tests.support.faults import Calls, FaultyDisk
 
 BURST: Final = 150
-# As many as a burst with a command makes, and some.
+# As many as two commits of readings and a command make, and some.
 PLACES: Final = range(1, 10)
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("R2", "R5", "Q1", "Q2")]
@@ -61,23 +61,22 @@ def disk(venue: Venue, tmp_path: Path) -> FaultyDisk:
     return faulty
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_one_call_that_fails_anywhere_costs_nothing_that_was_promised(
     venue: Venue, disk: FaultyDisk, fault: Fault
 ) -> None:
-    pid, toggles, hit = venue.agent.pid, [], 0
+    pid, toggles = venue.agent.pid, []
 
     burst = venue.burst(20 * BURST, rate=100)
     for place in PLACES:
         disk.fails(fault.why, fault.calls, first=place, most=1)
         toggles.append(venue.order(venue.devices[0], ActionName.TOGGLE))
-        venue.end_of(toggles[-1])
-        hit += disk.failures
+        wait_until(lambda: disk.failures, "the call to fail", within=30)
     disk.is_well()
     burst.finish()
     venue.catch_up()
 
-    assert hit > len(PLACES) // 2
     assert venue.agent.pid == pid
     promises_are_kept(venue, toggles)
 
@@ -136,7 +135,7 @@ def promises_are_kept(venue: Venue, toggles: list[SignedCommand]) -> None:
     """What was acknowledged is stored, once; each toggle acted as its receipt says; the records are whole."""
     assert venue.judgement() == Judgement()
     assert venue.records_are_whole()
-    ends = [venue.end_of(toggle).outcome for toggle in toggles]
+    ends = [venue.end_of(toggle, within=120).outcome for toggle in toggles]
     sure, possible = (
         ends.count(Outcome.SUCCEEDED),
         ends.count(Outcome.SUCCEEDED) + ends.count(Outcome.UNKNOWN),
