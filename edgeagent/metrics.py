@@ -38,6 +38,8 @@ class Metrics:
         self.events = count("events", "Events stored.", ["stream"])
         self.commit_seconds = times("ingest_commit_seconds", "Time that a commit of readings takes.")
         self.commits = gauge("store_commits", "Transactions committed since start.")
+        self.store_writable = gauge("store_writable", "Whether the database takes writes.")
+        self.store_writable.set(1)
         self.outbox_events = gauge("outbox_events", "Events that wait for the cloud.", ["stream"])
         self.outbox_age = gauge("outbox_oldest_seconds", "Age of the oldest of them.", ["stream"])
         self.uploads = count("uploads", "Uploads tried.", ["result"])

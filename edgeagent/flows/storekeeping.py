@@ -136,6 +136,7 @@ class StoreKeeping:
             self._wait = _FIRST_TRY
         self._since = now
         worst = self.ailing
+        self._around.metrics.store_writable.set(0)
         log.error("store takes no writes", extra={} if worst is None else {"why": worst.why})
         while True:
             await asyncio.sleep(self._wait.total_seconds())
@@ -148,6 +149,7 @@ class StoreKeeping:
                 continue
             break
         self._since = None
+        self._around.metrics.store_writable.set(1)
         self._well_since = self._around.clock.boot()
         self._store.failed.clear()
         log.info("store takes writes again")

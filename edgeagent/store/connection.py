@@ -13,8 +13,6 @@ from typing import Final, TypeVar
 
 import aiosqlite
 
-from edgeagent.store.files import check_pages
-
 T = TypeVar("T")
 
 _BUSY: Final = 5_000
@@ -84,29 +82,6 @@ def _pages_of_log(path: Path) -> int:
     except OSError:
         return _MOST_PAGES
     return max(_FEWEST_PAGES, min(_MOST_PAGES, disk.f_blocks * disk.f_frsize // _SHARE // _PAGE))
-
-
-def connect_anew(path: Path) -> sqlite3.Connection:
-    """Open the connection that writes after the one before it was poisoned, and see that it may write.
-
-    The reader stays open meanwhile, and with it the log's index: what the failed commit has left in the log
-    behind the last good frame is not taken for good, but written over. Were the index made anew, such frames
-    could count, though they stand in the kernel's cache and nowhere else.
-
-    Raises:
-        DamagedFileError: its pages do not hang together.
-        sqlite3.Error: it cannot be written.
-    """
-    connection = connect_writer(path)
-    try:
-        # Of a file system that has become read-only SQLite silently opens a file to read.
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute("ROLLBACK")
-        check_pages(connection, path)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:

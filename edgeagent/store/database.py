@@ -23,7 +23,6 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources.abc import Traversable
@@ -33,12 +32,12 @@ from typing import Final, Generic, Self, TypeVar
 from edgeagent.errors import BrokenInvariantError, StorageError
 from edgeagent.store.connection import (
     ConnectionThread,
-    connect_anew,
     connect_reader,
     connect_writer,
     cut_log,
 )
 from edgeagent.store.files import DamagedFileError, migrate, take_file
+from edgeagent.store.reopening import Reopening
 from edgeagent.store.trouble import Fault, Trouble, fault_of, is_poison
 
 T = TypeVar("T")
@@ -124,6 +123,7 @@ class Database:
         self._scheduled = False
         self._guard = threading.Lock()
         self._poisoned = False
+        self._reopening = Reopening(path)
         self._closed = False
         self.generation = 0
         self.commits = 0
@@ -317,8 +317,10 @@ class Database:
     def _ready(self) -> sqlite3.Connection:
         """The connection that writes, opened anew if the one before it was poisoned."""
         if self._poisoned:
+            if self._reopening.is_resting:
+                raise StorageError(f"{self._path.name} is not written again yet")
             try:
-                connection = connect_anew(self._path)
+                connection = self._reopening.connection()
             except (sqlite3.Error, DamagedFileError) as why:
                 raise self._troubled(why, f"{self._path.name} cannot be written again: {why}") from why
             self._writer.replace(connection)
@@ -327,8 +329,12 @@ class Database:
         connection = self._writer.connection()
         if self.trouble is not None and self.trouble.fault is Fault.FULL:
             # The log itself may be what fills the disk: SQLite begins it anew at 4 MiB only.
-            with suppress(sqlite3.Error):
+            try:
                 cut_log(connection)
+            except sqlite3.Error as why:
+                # Of anything else the commit will tell.
+                if fault_of(why) is Fault.FAILED_SYNC:
+                    raise self._failure(why) from why
         return connection
 
 

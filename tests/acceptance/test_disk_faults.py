@@ -61,6 +61,7 @@ def disk(venue: Venue, tmp_path: Path) -> FaultyDisk:
     return faulty
 
 
+@pytest.mark.threat("T21", "T23")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_one_call_that_fails_anywhere_costs_nothing_that_was_promised(
@@ -72,7 +73,7 @@ def test_one_call_that_fails_anywhere_costs_nothing_that_was_promised(
     for place in PLACES:
         disk.fails(fault.why, fault.calls, first=place, most=1)
         toggles.append(venue.order(venue.devices[0], ActionName.TOGGLE))
-        wait_until(lambda: disk.failures, "the call to fail", within=30)
+        wait_until(lambda: disk.failures > 0, "the call to fail", within=30)
     disk.is_well()
     burst.finish()
     venue.catch_up()
@@ -81,6 +82,7 @@ def test_one_call_that_fails_anywhere_costs_nothing_that_was_promised(
     promises_are_kept(venue, toggles)
 
 
+@pytest.mark.threat("T21", "T23", "T44")
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_while_every_call_fails_nothing_is_taken_and_health_says_why(
     venue: Venue, disk: FaultyDisk, fault: Fault
@@ -128,6 +130,21 @@ def test_an_agent_that_is_stopped_on_a_bad_disk_stops_and_starts_again(
     venue.catch_up()
 
     assert status == 0
+    promises_are_kept(venue, [])
+
+
+def test_a_start_on_a_full_disk_ends_and_a_later_one_goes_on(venue: Venue, disk: FaultyDisk) -> None:
+    epoch = venue.cloud.epoch
+    venue.agent.kill()
+
+    disk.is_full()
+    venue.agent.launch()
+    status = venue.agent.wait_for_end()
+    disk.is_well()
+    venue.agent.start()
+
+    assert status == 1
+    assert venue.agent.status().epoch == epoch
     promises_are_kept(venue, [])
 
 

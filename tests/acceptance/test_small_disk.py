@@ -35,6 +35,7 @@ def venue(disk: Ext4, tmp_path: Path) -> Iterator[Venue]:
         yield there
 
 
+@pytest.mark.threat("T21")
 def test_a_disk_that_fills_up_and_has_room_again_costs_nothing_that_was_acknowledged(
     venue: Venue, disk: Ext4
 ) -> None:
