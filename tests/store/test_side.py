@@ -106,7 +106,9 @@ async def test_the_half_of_a_copy_that_was_cut_off_is_no_hindrance(
     assert files_in(copies) == ["copy.db"]
 
 
-@pytest.mark.parametrize("work", [Side.damage, partial(Side.back_up, target=Path("copy.db"))], ids=str)
+@pytest.mark.parametrize(
+    "work", [Side.damage, partial(Side.back_up, target=Path("copy.db"))], ids=["a look", "a copy"]
+)
 async def test_work_that_is_told_to_stop_leaves_nothing(
     things: Database, path: Path, copies: Path, monkeypatch: pytest.MonkeyPatch, work: object
 ) -> None:
