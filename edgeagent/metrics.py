@@ -12,8 +12,8 @@ from edgeagent.contracts.event import Stream
 from edgeagent.contracts.mqtt import Session
 from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
-from edgeagent.core.lifecycle import OPEN
 from edgeagent.core.blame import Blame
+from edgeagent.core.lifecycle import OPEN
 
 _SECONDS: Final = (0.001, 0.005, 0.02, 0.1, 0.25, 1, 5, 30, 120, 600)
 _UNUSABLE: Final = (Reason.INVALID_UTF8, Reason.INVALID_PAYLOAD, Reason.UNUSABLE_VALUE, Reason.TOO_LARGE)
@@ -39,6 +39,8 @@ class Metrics:
         self.events = count("events", "Events stored.", ["stream"])
         self.commit_seconds = times("ingest_commit_seconds", "Time that a commit of readings takes.")
         self.commits = gauge("store_commits", "Transactions committed since start.")
+        self.store_writable = gauge("store_writable", "Whether the database takes writes.")
+        self.store_writable.set(1)
         self.outbox_events = gauge("outbox_events", "Events that wait for the cloud.", ["stream"])
         self.outbox_age = gauge("outbox_oldest_seconds", "Age of the oldest of them.", ["stream"])
         self.uploads = count("uploads", "Uploads tried.", ["result"])
@@ -93,11 +95,12 @@ class Metrics:
                 histogram.labels(lane)
             for state in OPEN:
                 self.lane_pending.labels(lane, state)
-        for result in ("hit", "miss", "miss_after_update", "stale"):
-            self.shadow_answers.labels(result)
-        for result in ("read", "given_up"):
-            self.revalidations.labels(result)
+        for instrument, values in (
+            (self.shadow_answers, ("hit", "miss", "miss_after_update", "stale")),
+            (self.revalidations, ("read", "given_up")),
+            (self.messages_unusable, _UNUSABLE),
+        ):
+            for value in values:
+                instrument.labels(value)
         for blame in Blame:
             self.dead_letters.labels(blame)
-        for reason in _UNUSABLE:
-            self.messages_unusable.labels(reason)

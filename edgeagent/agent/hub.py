@@ -17,8 +17,8 @@ from edgeagent.adapters.admin.audit_routes import audit_routes
 from edgeagent.adapters.admin.breaker_routes import breaker_routes
 from edgeagent.adapters.admin.clock_routes import clock_routes
 from edgeagent.adapters.admin.hub_routes import hub_routes
-from edgeagent.adapters.admin.lock_routes import lock_routes
 from edgeagent.adapters.admin.letter_routes import letter_routes
+from edgeagent.adapters.admin.lock_routes import lock_routes
 from edgeagent.adapters.admin.policy_routes import policy_routes
 from edgeagent.adapters.admin.route import Route
 from edgeagent.adapters.admin.socket import AdminSocket
@@ -30,6 +30,7 @@ from edgeagent.adapters.mqtt.settings import Means
 from edgeagent.adapters.web.server import WebServer
 from edgeagent.adapters.work_socket.server import WorkSocket
 from edgeagent.agent.beginning import Before, begun, least_policy_version
+from edgeagent.agent.disk import disk
 from edgeagent.agent.policy import policy_flows
 from edgeagent.agent.running import Agent, Door, Flow
 from edgeagent.agent.timing import Timing, timing
@@ -65,6 +66,7 @@ from edgeagent.flows.probes import Probes
 from edgeagent.flows.replaying import Replaying
 from edgeagent.flows.revalidate import AT_ONCE, Revalidation
 from edgeagent.flows.settling import Settling
+from edgeagent.flows.storekeeping import StoreKeeping
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.switch import KillSwitch
 from edgeagent.flows.tallies import Tallies
@@ -161,18 +163,18 @@ class Hub:
         flows["probes"] = self._probes(devices, confirmations)
         flows["tallies"] = (tallies := Tallies(store, around)).run
         checkpoints = Checkpoints(store, key, around, settings.audit_settings(config))
-        flows["checkpoints"] = checkpoints.run
         worlds = Worlds(devices, trust, around, key.public)
         commands = await self._commands(worlds, key, confirmations, tallies, flows)
-        health = self._health(worlds, ingest, uplink, watch, (time, commands.outside))
+        kept = disk(store, around, config)
+        health = self._health(worlds, ingest, kept.keeping, uplink, watch, (time, commands.outside))
         operator = HubOperator(health, clock, commands.local)
-        flows["last-health"] = LastHealth(config.last_health, operator).run
-        if uplink is not None:
-            flows["uplink"] = uplink.run
+        flows |= {"last-health": LastHealth(config.last_health, operator).run, **kept.flows}
+        flows |= {"checkpoints": checkpoints.run} | ({} if uplink is None else {"uplink": uplink.run})
         routes = [
             *commands.routes(),
             *clock_routes(time.desk),
             *audit_routes(TrailDesk(store, key.public, checkpoints, around)),
+            *kept.routes,
         ]
         doors = await _open_doors(config, operator, routes, around.metrics)
         doors += await self._further_doors(commands.outside)
@@ -190,6 +192,7 @@ class Hub:
         self,
         worlds: Worlds,
         ingest: Ingest,
+        keeping: StoreKeeping,
         uplink: Uplink | None,
         watch: BrokerWatch,
         others: tuple[Timing, WaryDesk | None],
@@ -202,6 +205,7 @@ class Hub:
             devices=worlds.devices,
             holds=worlds.holds,
             ingest=ingest,
+            keeping=keeping,
             uplink=uplink,
             trust=time.desk.trust,
             watch=watch,

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 
 from edgeagent.adapters.admin.socket import AdminSocket
 from edgeagent.adapters.cloud.https import HttpsQueue
@@ -10,6 +11,7 @@ from edgeagent.adapters.systemd import ServiceManager
 from edgeagent.adapters.web.server import WebServer
 from edgeagent.adapters.work_socket.server import WorkSocket
 from edgeagent.core.audit_chain import AuditKind
+from edgeagent.errors import StorageError
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.store import audit
 from edgeagent.store.audit import Act
@@ -80,11 +82,13 @@ class Agent:
         log.info("stopped")
 
     async def _feed_watchdog(self) -> None:
-        """Tell systemd that we live, as long as the loop turns and the store answers."""
+        """Tell systemd that we live, as long as the loop turns and the store answers, whatever it says."""
         if self._manager.watchdog is None:
             return
         while True:
-            await self._store.read(lambda db: db.row("SELECT 1"))
+            # A disk that fails is no reason to be restarted: that would help nobody, again and again.
+            with suppress(StorageError):
+                await self._store.read(lambda db: db.row("SELECT 1"))
             self._manager.alive()
             await asyncio.sleep(self._manager.watchdog.total_seconds() / 3)
 
@@ -97,4 +101,8 @@ class Agent:
             audit.append(tx, [act], stamp)
             self._sign_head(tx)
 
-        await self._store.write(stop)
+        try:
+            await self._store.write(stop)
+        except StorageError as why:
+            # The trail tells it by the next start, which no stop stands before.
+            log.warning("the stop is not put on record", extra={"why": str(why)})

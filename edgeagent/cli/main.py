@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from edgeagent.cli import (
     audit,
+    backup,
     breakers,
     clock,
     commands,
@@ -132,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
     nouns = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for noun in (
         *(run, worker, health, devices, commands, dead_letters, breakers, locks, policy, hub),
-        *(clock, outbox, audit, config, issuer, fetch_policy),
+        *(clock, outbox, audit, backup, config, issuer, fetch_policy),
     ):
         noun.add_to(nouns)
     return parser

@@ -19,6 +19,8 @@ from edgeagent.flows.holdtimes import HoldTimes
 from edgeagent.flows.ingest import Ingest
 from edgeagent.flows.policy_health import policy_check
 from edgeagent.flows.standing_checks import standing_checks
+from edgeagent.flows.store_health import in_words, store_check
+from edgeagent.flows.storekeeping import StoreKeeping
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.timefloor import TimeFloor
 from edgeagent.flows.trust import Trust
@@ -57,6 +59,7 @@ class Health:
     devices: Devices
     holds: HoldTimes
     ingest: Ingest
+    keeping: StoreKeeping
     uplink: Uplink | None
     trust: Trust
     watch: BrokerWatch
@@ -94,10 +97,11 @@ class Health:
         if link.connected:
             return Check(name=name, level=Level.OK, summary="connected")
         lasted = self.around.clock.boot() - link.since
+        tries = f"{in_words(lasted)}, {link.attempts} tries"
         return Check(
             name=name,
             level=Level.CRITICAL if lasted > _PATIENCE else Level.WARNING,
-            summary=f"not connected for {_lasted(lasted)}, {link.attempts} tries: {link.why or 'connecting'}",
+            summary=f"not connected for {tries}: {link.why or 'connecting'}",
             advice="check that mosquitto runs (systemctl status mosquitto) and [broker] in the configuration",
         )
 
@@ -159,9 +163,9 @@ class Health:
             depths = await self.store.read(outbox.depths)
             epoch = await self.epochs.check()
         except StorageError as why:
-            return [_database(str(why))]
+            return [store_check(self.keeping, str(why))]
         return [
-            _database(self.ingest.store_trouble),
+            store_check(self.keeping, self.ingest.store_trouble),
             self._outbox(depths),
             epoch,
             *await self.store.read(standing_checks),
@@ -187,7 +191,7 @@ class Health:
             return Check(
                 name="outbox",
                 level=Level.WARNING,
-                summary=f"{summary}, the oldest for {_lasted(age)}",
+                summary=f"{summary}, the oldest for {in_words(age)}",
                 advice="see the check cloud",
             )
         return Check(name="outbox", level=Level.OK, summary=summary)
@@ -202,7 +206,7 @@ class Health:
         return Check(
             name="cloud",
             level=Level.CRITICAL if lasted > _LONG_OUTAGE else Level.WARNING,
-            summary=f"failing for {_lasted(lasted)}: {state.why}",
+            summary=f"failing for {in_words(lasted)}: {state.why}",
             advice=_CLOUD_ADVICE[state.trouble],
         )
 
@@ -273,22 +277,3 @@ def _named(names: Sequence[str]) -> str:
     """The first few of some names."""
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return f"{', '.join(names[:_MOST_NAMES])}{more}"
-
-
-def _database(trouble: str) -> Check:
-    if trouble:
-        return Check(
-            name="database",
-            level=Level.CRITICAL,
-            summary=f"readings are not taken: {trouble}",
-            advice="see the check disk; the broker keeps what it can until the database takes writes again",
-        )
-    return Check(name="database", level=Level.OK, summary="takes writes")
-
-
-def _lasted(length: timedelta) -> str:
-    seconds = int(length.total_seconds())
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"

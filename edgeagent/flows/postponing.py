@@ -12,7 +12,7 @@ from typing import Final
 from edgeagent.contracts.event import EventType, Stream, data_text
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.audit_chain import AuditKind
-from edgeagent.core.failure import class_of
+from edgeagent.core.blame import blame_of
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import Claim, Later
 from edgeagent.flows.claims import about, fields_of, key_of, running
@@ -63,7 +63,7 @@ class Postponing:
             AuditKind.COMMAND_WAITING,
             {
                 "reason": later.reason,
-                "class": class_of(later.reason),
+                "blame": blame_of(later.reason),
                 "error": later.error,
                 "due_in": None if later.after is None else later.after.total_seconds(),
                 "attempts": row.attempts,

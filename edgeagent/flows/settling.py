@@ -7,8 +7,6 @@ event (SPEC A4).
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from pydantic import JsonValue
-
 from edgeagent.contracts.door import encode
 from edgeagent.contracts.event import EventType, Stream
 from edgeagent.contracts.reasons import Reason
@@ -17,7 +15,6 @@ from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.blame import blame_of
 from edgeagent.core.envelope import Signer
 from edgeagent.core.evidence import signed_receipt
-from edgeagent.core.failure import class_of
 from edgeagent.core.lifecycle import state_of
 from edgeagent.core.operation import OperationState
 from edgeagent.core.work import Ending
@@ -109,7 +106,6 @@ class Settling:
         ending = ended.ending
         known = _OPERATION.get(ending.outcome, OperationState.FAILED)
         operations.settle(tx, row.operation, row.run, known)
-        incarnation = self.around.origin.incarnation
         if ending.reason is Reason.STALE:
             # The issuer has to decide again: on what the device is found to be (SPEC C3).
             revalidations.ask(tx, row.device, run=row.run, command=row.command)
@@ -130,22 +126,27 @@ class Settling:
                 "run": row.run,
                 "outcome": ending.outcome,
                 "reason": ending.reason,
-                "class": None if ending.outcome is Outcome.SUCCEEDED else class_of(ending.reason),
+                "blame": None if ending.outcome is Outcome.SUCCEEDED else blame_of(ending.reason),
                 "detail": ending.detail[:_DETAIL],
                 "level": ending.level,
                 "attempts": row.attempts,
                 "fence": ended.fence,
                 "receipt": upcoming,
-                **_named(letter, ending),
+                "dead_letter": letter,
             },
         )
         head = audit.append(tx, [act], self.around.stamp())
         event = self._receipt_event(row, ended, AuditMark(number=head.number, hash=Digest(head.hash.hex())))
+        self._keep_receipt(tx, row, event, upcoming)
+        self.breakers.ended(tx, row, ending, buried=letter is not None)
+
+    def _keep_receipt(self, tx: Transaction, row: Row, event: NewEvent, upcoming: int) -> None:
+        """Send a receipt up, and keep it for whoever asks again."""
+        incarnation = self.around.origin.incarnation
         [number] = outbox.append(tx, [event], incarnation=incarnation)
         if number != upcoming:
             raise BrokenInvariantError("a receipt got another number than its audit row says")
         receipts.save(tx, row.run, number, event, incarnation=incarnation)
-        self.breakers.ended(tx, row, ending, buried=letter is not None)
 
     def _receipt_event(self, row: Row, ended: Ended, mark: AuditMark) -> NewEvent:
         wall, ending = self.around.clock.wall(), ended.ending
@@ -172,8 +173,3 @@ class Settling:
         )
         data = encode(signed_receipt(receipt, self.key))
         return NewEvent(Stream.RECORD, EventType.RECEIPT, row.device, self.around.event_time(), data)
-
-
-def _named(letter: int | None, ending: Ending) -> dict[str, JsonValue]:
-    """The dead letter that an ending has left, for the audit trail."""
-    return {} if letter is None else {"dead_letter": letter, "blame": blame_of(ending.reason)}

@@ -14,7 +14,9 @@ lose committed data (sqlite.org/wal.html#walresetbug), and several writers starv
 
 After an I/O error the connection is *poisoned*: what the kernel did with the pages is unknown, so it
 is closed, opened and checked anew before anything else is written, and ``generation`` grows: whoever
-keeps a copy of rows in memory reads them again.
+keeps a copy of rows in memory reads them again. A failed sync is never tried again and called good. What
+a process before this one failed to sync may look whole and stand in the kernel's cache alone; so at the
+start the log is moved into the file, and that is synced, before anything new rests on it.
 """
 
 import asyncio
@@ -27,16 +29,21 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final, Generic, Self, TypeVar
 
-import aiosqlite
-
 from edgeagent.errors import BrokenInvariantError, StorageError
-from edgeagent.store.files import FAULTY_CODES, DamagedFileError, check_pages, migrate, take_file
+from edgeagent.store.connection import (
+    ConnectionThread,
+    connect_reader,
+    connect_writer,
+    cut_log,
+)
+from edgeagent.store.files import DamagedFileError, migrate, take_file
+from edgeagent.store.reopening import Reopening
+from edgeagent.store.trouble import Fault, Trouble, fault_of, is_poison
 
 T = TypeVar("T")
 SqlValue = str | int | float | bytes | None
 Parameters = Sequence[SqlValue] | Mapping[str, SqlValue]
 
-_BUSY: Final = 5_000
 _OUR_CODES: Final = frozenset(
     {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG}
 )
@@ -91,36 +98,6 @@ class _Entry(Generic[T]):
     future: asyncio.Future[T]
 
 
-class _Thread(aiosqlite.Connection):
-    """aiosqlite's thread and life cycle, with whole functions in place of single statements.
-
-    A hop into the thread costs 93 microseconds: eight statements one by one make 873 transactions a
-    second, as one function with twenty sharing a commit 33,000.
-    """
-
-    async def begin(self) -> None:
-        """Open the connection; if that fails, wait for the thread, which tells the loop of its end."""
-        try:
-            await self
-        except BaseException:
-            await asyncio.to_thread(self._thread.join)
-            raise
-
-    async def run(self, work: Callable[[], T]) -> T:
-        """Run a function in the connection's thread."""
-        result: T = await self._execute(work)  # type: ignore[no-untyped-call]  # protected; see pyproject
-        return result
-
-    def connection(self) -> sqlite3.Connection:
-        """The connection itself; only for functions that run in the thread."""
-        return self._conn
-
-    def replace(self, connection: sqlite3.Connection) -> None:
-        """Put a newly opened connection in the place of a poisoned one; only in the thread."""
-        self._conn.close()
-        self._connection = connection
-
-
 class Database:
     """One SQLite file: its writer and its reader.
 
@@ -129,10 +106,13 @@ class Database:
     Attributes:
         generation: grows whenever the writer had to be opened anew.
         commits: how many transactions were committed.
+        trouble: why commits fail; None since the last good one.
+        failed: set whenever a commit has failed; whoever looks after it clears it.
+        is_checked: whether the start had the time to look at all pages.
     """
 
     def __init__(
-        self, path: Path, writer: _Thread, reader: _Thread, after_commit: Callable[[], None]
+        self, path: Path, writer: ConnectionThread, reader: ConnectionThread, after_commit: Callable[[], None]
     ) -> None:
         self._path = path
         self._writer = writer
@@ -143,9 +123,13 @@ class Database:
         self._scheduled = False
         self._guard = threading.Lock()
         self._poisoned = False
+        self._reopening = Reopening(path)
         self._closed = False
         self.generation = 0
         self.commits = 0
+        self.trouble: Trouble | None = None
+        self.failed = asyncio.Event()
+        self.is_checked = True
 
     @classmethod
     async def open(
@@ -164,20 +148,36 @@ class Database:
             NewerFileError: a newer edgeagent made it.
             StorageError: the disk does not give it, or takes no writes.
         """
-        take_file(path)
-        writer = _Thread(partial(_connect, path), iter_chunk_size=1)
+        is_checked = take_file(path)
+        writer = ConnectionThread(partial(connect_writer, path), iter_chunk_size=1)
         try:
             await writer.begin()
             try:
                 await writer.run(lambda: migrate(writer.connection(), migrations))
-                reader = _Thread(partial(_connect_reader, path), iter_chunk_size=1)
+                await writer.run(lambda: cut_log(writer.connection()))
+                reader = ConnectionThread(partial(connect_reader, path), iter_chunk_size=1)
                 await reader.begin()
             except BaseException:
                 await writer.close()
                 raise
         except sqlite3.Error as why:
             raise StorageError(f"cannot open {path}: {why}") from why
-        return cls(path, writer, reader, after_commit)
+        database = cls(path, writer, reader, after_commit)
+        database.is_checked = is_checked
+        return database
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return self._path
+
+    @property
+    def log_bytes(self) -> int:
+        """The length of the write-ahead log's file; 0 when there is none."""
+        try:
+            return self._path.with_name(f"{self._path.name}-wal").stat().st_size
+        except OSError:
+            return 0
 
     async def close(self) -> None:
         """Finish what is queued and close both connections."""
@@ -221,25 +221,27 @@ class Database:
         self._check_open()
         return await self._reader.run(partial(self._read, work))
 
-    async def checkpoint(self) -> None:
+    async def checkpoint(self) -> bool:
         """Move the write-ahead log into the file and cut it to nothing, as far as readers allow.
+
+        Returns:
+            Whether it is cut; else some reader still needs it.
 
         Raises:
             StorageError: the disk did not take it; the log still holds all of it.
             BrokenInvariantError: the database is closed.
         """
         self._check_open()
-        await self._writer.run(self._cut_log)
+        return await self._writer.run(self._cut_log)
 
     def _check_open(self) -> None:
         if self._closed:
             raise BrokenInvariantError(f"{self._path.name} is closed")
 
-    def _cut_log(self) -> None:
+    def _cut_log(self) -> bool:
+        connection = self._ready()
         try:
-            if self._poisoned:
-                self._open_anew()
-            self._writer.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            return cut_log(connection)
         except sqlite3.Error as why:
             raise self._failure(why) from why
 
@@ -280,10 +282,9 @@ class Database:
         Raises:
             StorageError: nothing of the group is saved.
         """
+        connection = self._ready()
+        before = connection.total_changes
         try:
-            if self._poisoned:
-                self._open_anew()
-            connection = self._writer.connection()
             connection.execute("BEGIN IMMEDIATE")
             try:
                 outcomes = [_savepoint(connection, work) for work in works]
@@ -294,30 +295,47 @@ class Database:
                 raise
         except sqlite3.Error as why:
             raise self._failure(why) from why
+        except StorageError as why:
+            raise self._troubled(why, str(why)) from why
         self.commits += 1
+        if connection.total_changes != before:
+            # One that changes nothing reaches no disk: it proves nothing.
+            self.trouble = None
         self._after_commit()
         return outcomes
 
     def _failure(self, why: sqlite3.Error) -> StorageError:
-        self._poisoned = self._poisoned or is_faulty(why)
-        return StorageError(f"cannot write {self._path.name}: {why}")
+        self._poisoned = self._poisoned or is_poison(why)
+        return self._troubled(why, f"cannot write {self._path.name}: {why}")
 
-    def _open_anew(self) -> None:
-        connection = _connect(self._path)
-        try:
-            check_pages(connection, self._path)
-        except (sqlite3.Error, DamagedFileError) as why:
-            connection.close()
-            raise StorageError(f"{self._path.name} cannot be written again: {why}") from why
-        self._writer.replace(connection)
-        self._poisoned = False
-        self.generation += 1
+    def _troubled(self, why: Exception, told: str) -> StorageError:
+        before = 0 if self.trouble is None else self.trouble.failures
+        self.trouble = Trouble(fault_of(why), told, before + 1)
+        self._loop.call_soon_threadsafe(self.failed.set)
+        return StorageError(told)
 
-
-def is_faulty(why: sqlite3.Error) -> bool:
-    """Whether an error says that the disk or file is not to be trusted, rather than full or busy."""
-    code = getattr(why, "sqlite_errorcode", None)
-    return code is not None and (code & 0xFF) in FAULTY_CODES
+    def _ready(self) -> sqlite3.Connection:
+        """The connection that writes, opened anew if the one before it was poisoned."""
+        if self._poisoned:
+            if self._reopening.is_resting:
+                raise StorageError(f"{self._path.name} is not written again yet")
+            try:
+                connection = self._reopening.connection()
+            except (sqlite3.Error, DamagedFileError) as why:
+                raise self._troubled(why, f"{self._path.name} cannot be written again: {why}") from why
+            self._writer.replace(connection)
+            self._poisoned = False
+            self.generation += 1
+        connection = self._writer.connection()
+        if self.trouble is not None and self.trouble.fault is Fault.FULL:
+            # The log itself may be what fills the disk: SQLite begins it anew at 4 MiB only.
+            try:
+                cut_log(connection)
+            except sqlite3.Error as why:
+                # Of anything else the commit will tell.
+                if fault_of(why) is Fault.FAILED_SYNC:
+                    raise self._failure(why) from why
+        return connection
 
 
 def _is_ours(why: sqlite3.Error) -> bool:
@@ -369,28 +387,3 @@ def _tell(group: Sequence[_Entry[object]], outcomes: Sequence[object]) -> None:
         else:
             assert isinstance(outcome, BaseException)  # noqa: S101 - for the type checker
             entry.future.set_exception(outcome)
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None, timeout=_BUSY / 1000, cached_statements=256)
-    connection.row_factory = sqlite3.Row
-    for pragma in (
-        "journal_mode = WAL",
-        # FULL, not NORMAL: what we acknowledged must survive a power cut.
-        "synchronous = FULL",
-        "foreign_keys = ON",
-        "trusted_schema = OFF",
-        # The recorder of the crash tests does not see writes through a memory map.
-        "mmap_size = 0",
-        "temp_store = MEMORY",
-    ):
-        connection.execute(f"PRAGMA {pragma}")
-    return connection
-
-
-def _connect_reader(path: Path) -> sqlite3.Connection:
-    # Never immutable=1: it hides the write-ahead log.
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
-    connection.row_factory = sqlite3.Row
-    connection.execute("PRAGMA query_only = ON")
-    return connection

@@ -20,9 +20,6 @@ from edgeagent.errors import AgentError, BrokenInvariantError, ConfigurationErro
 APPLICATION_ID: Final = 0x65646765
 """``edge``, in the header of each file of ours."""
 
-FAULTY_CODES: Final = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-"""Primary result codes after which a file or disk is not to be trusted."""
-
 _PRIVATE: Final = 0o600
 _OTHERS: Final = 0o077
 
@@ -54,16 +51,24 @@ class NewerFileError(ConfigurationError):
     """A newer edgeagent, or another program, made the file; it is left as it is."""
 
 
-def take_file(path: Path) -> None:
-    """See that a database can be used, and have it be ours alone; raises as the two steps do."""
-    check_file(path)
+def take_file(path: Path) -> bool:
+    """See that a database can be used, and have it be ours alone; raises as the two steps do.
+
+    Returns:
+        Whether there was time to look at all of it.
+    """
+    is_checked = check_file(path)
     keep_private(path)
+    return is_checked
 
 
-def check_file(path: Path) -> None:
+def check_file(path: Path) -> bool:
     """Look whether a file can be used, without a change to it or to its log.
 
     The check of all pages is bounded in time; a file too large for it is taken on its schema.
+
+    Returns:
+        Whether there was time to look at all pages.
 
     Raises:
         DamagedFileError: zeros, a stub, another format, or broken pages.
@@ -72,15 +77,15 @@ def check_file(path: Path) -> None:
     """
     try:
         if not _check_shape(path):
-            return
+            return True
     except OSError as why:
         raise StorageError(f"cannot read {path}: {why.strerror}") from why
     try:
-        _check_content(path)
+        return _check_content(path)
     except sqlite3.DatabaseError as why:
         if why.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK:
             _check_journal(path)
-            return
+            return True
         if why.sqlite_errorcode & 0xFF in _HINDERED:
             raise StorageError(f"cannot read {path}: {why}") from why
         raise DamagedFileError(f"{path.name}: {why}") from why
@@ -137,7 +142,7 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _check_content(path: Path) -> None:
+def _check_content(path: Path) -> bool:
     # Read-only: the last connection that may write moves the log into the file when it is closed, and
     # then neither a foreign file is left as it is nor a damaged one kept with its log.
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
@@ -148,7 +153,7 @@ def _check_content(path: Path) -> None:
             raise NewerFileError(f"{path} is the database of another program; it is left as it is")
         if tables and version < 1:
             raise DamagedFileError(f"{path.name} has tables of no schema")
-        check_pages(connection, path)
+        return check_pages(connection, path)
 
 
 def _check_journal(path: Path) -> None:
@@ -160,8 +165,11 @@ def _check_journal(path: Path) -> None:
         raise NewerFileError(f"{path} was left in the middle of a change by another program")
 
 
-def check_pages(connection: sqlite3.Connection, path: Path) -> None:
+def check_pages(connection: sqlite3.Connection, path: Path) -> bool:
     """Look at the pages of an open database, for as long as a start may take.
+
+    Returns:
+        Whether there was time for all of them.
 
     Raises:
         DamagedFileError: they do not hang together.
@@ -172,12 +180,13 @@ def check_pages(connection: sqlite3.Connection, path: Path) -> None:
         problem = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
     except sqlite3.OperationalError as why:
         if why.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
-            return
+            return False
         raise
     finally:
         connection.set_progress_handler(None, 0)
     if problem != "ok":
         raise DamagedFileError(f"{path.name}: {problem}")
+    return True
 
 
 def set_aside(path: Path, now: datetime) -> Path:

@@ -23,10 +23,12 @@ class Ext4:
 
     Args:
         folder: for the image and the mount point.
+        size: bytes.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, size: int = 64 * 1024 * 1024) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        self._size = size
         self._image = folder / "disk.img"
         self.root = folder / "disk"
 
@@ -37,7 +39,7 @@ class Ext4:
             pytest.skip("there is no mkfs.ext4")
         self.root.mkdir()
         with self._image.open("wb") as image:
-            image.truncate(64 * 1024 * 1024)
+            image.truncate(self._size)
         _run("mkfs.ext4", "-q", "-F", str(self._image))
         try:
             self._mount()
@@ -59,13 +61,36 @@ class Ext4:
         finally:
             os.close(handle)
 
+    def becomes_read_only(self) -> None:
+        """Have the kernel find an error in it: it refuses every write until it is mounted again."""
+        source = subprocess.run(
+            ["findmnt", "-n", "-o", "SOURCE", str(self.root)], check=True, capture_output=True, text=True
+        )
+        trigger = Path("/sys/fs/ext4", Path(source.stdout.strip()).name, "trigger_fs_error")
+        if not trigger.exists():
+            pytest.skip("the kernel has no trigger_fs_error")
+        trigger.write_text("1")
+
+    def fill(self) -> Path:
+        """Take all the room that is left.
+
+        Returns:
+            The file that has it.
+        """
+        ballast = self.root / "ballast"
+        for size in (64 * 1024, 1024):
+            with ballast.open("ab", buffering=0) as file, suppress(OSError):
+                while file.write(bytes(size)) == size:
+                    pass
+        return ballast
+
     def come_back(self) -> None:
         """Mount it again, as at the next boot; nobody may have a file of it open."""
         self._unmount()
         self._mount()
 
     def _mount(self) -> None:
-        _run("mount", "-o", "loop", str(self._image), str(self.root))
+        _run("mount", "-o", "loop,errors=remount-ro", str(self._image), str(self.root))
 
     def _unmount(self) -> None:
         _run("umount", str(self.root))

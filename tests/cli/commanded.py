@@ -17,20 +17,22 @@ from edgeagent.adapters.admin.approval_routes import approval_routes
 from edgeagent.adapters.admin.audit_routes import audit_routes
 from edgeagent.adapters.admin.breaker_routes import breaker_routes
 from edgeagent.adapters.admin.hub_routes import hub_routes
-from edgeagent.adapters.admin.lock_routes import lock_routes
 from edgeagent.adapters.admin.letter_routes import letter_routes
+from edgeagent.adapters.admin.lock_routes import lock_routes
 from edgeagent.adapters.admin.policy_routes import policy_routes
 from edgeagent.adapters.admin.route import Route
 from edgeagent.adapters.admin.socket import AdminSocket
 from edgeagent.adapters.admin.switch_routes import switch_routes
 from edgeagent.agent.timing import timing
 from edgeagent.contracts.policy import Tier
+from edgeagent.flows.beside import Beside
 from edgeagent.flows.brokerwatch import BrokerWatch
 from edgeagent.flows.floorkeeping import FloorKeeping
 from edgeagent.flows.health import Health
 from edgeagent.flows.lockdesk import Locks
 from edgeagent.flows.operator import HubOperator
 from edgeagent.flows.policy_facts import PolicyFacts
+from edgeagent.flows.storekeeping import StoreKeeping
 from edgeagent.store.floorfile import FloorFile
 from tests.cli.building import Terminal, lonely_terminal
 from tests.flows.commanding import Hub
@@ -100,6 +102,7 @@ def _operator(hub: Hub, folder: Path) -> HubOperator:
         devices=now.devices,
         holds=now.worlds.holds,
         ingest=now.ingest,
+        keeping=StoreKeeping(now.store, Beside(now.store), now.around),
         uplink=None,
         trust=now.trust,
         watch=BrokerWatch(now.store, hub.bus, now.devices, now.around),

@@ -22,6 +22,7 @@ from edgeagent.contracts.reports.health import Check
 from edgeagent.core.retry import BackoffRule
 from edgeagent.flows.admission import Admission
 from edgeagent.flows.bells import Bell
+from edgeagent.flows.beside import Beside
 from edgeagent.flows.breakers import Breakers
 from edgeagent.flows.brokerwatch import BrokerWatch
 from edgeagent.flows.entering import Entering
@@ -32,6 +33,7 @@ from edgeagent.flows.holdtimes import HoldTimes
 from edgeagent.flows.local import LocalCommands
 from edgeagent.flows.operator import HubOperator
 from edgeagent.flows.settling import Settling
+from edgeagent.flows.storekeeping import StoreKeeping
 from edgeagent.flows.tallies import Tallies
 from edgeagent.flows.trust import Trust, TrustSettings
 from edgeagent.flows.uplink import Uplink, UplinkSettings
@@ -145,12 +147,14 @@ async def operated_hub(folder: Path, *devices: str, with_cloud: bool = True) -> 
         watch = BrokerWatch(store, hub.bus, hub.devices, around)
         keeping = FloorKeeping(store, FloorFile(folder, HUB), trust, around, 0)
         time = timing(store, clock, None, trust, around, keeping)
+        upkeep = StoreKeeping(store, Beside(store), around)
         health = Health(
             store=store,
             bus=hub.bus,
             devices=hub.devices,
             holds=HoldTimes(),
             ingest=hub.ingest,
+            keeping=upkeep,
             uplink=uplink if with_cloud else None,
             trust=trust,
             watch=watch,

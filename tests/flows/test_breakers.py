@@ -173,7 +173,7 @@ async def test_what_is_too_long_ago_does_not_count(hub: Hub) -> None:
     assert isinstance(await said(hub, right(hub)), Accept)
 
 
-@pytest.mark.requirement("T14")
+@pytest.mark.requirement("T9")
 async def test_who_only_brings_commands_late_twice_or_to_another_hub_opens_no_breaker(hub: Hub) -> None:
     old = [hub.command(POWER, issued=timedelta(hours=-1), on=True) for _ in range(20)]
     await hub.admits(*old)

@@ -171,7 +171,7 @@ async def test_a_command_that_is_tried_too_often_is_told_once_and_blocks_nobody(
     assert told == [[], [Reason.RETRY_THRESHOLD], [Reason.RETRY_THRESHOLD]]
     assert (await hub.row(command)).state is State.WAITING
     tries = await hub.audited(AuditKind.COMMAND_WAITING)
-    assert [(each["attempts"], each["reason"], each["class"]) for each in tries] == [
+    assert [(each["attempts"], each["reason"], each["blame"]) for each in tries] == [
         (number, Reason.RETRYING, "transient") for number in (1, 2, 3)
     ]
     assert all(each["error"] for each in tries)
@@ -195,7 +195,7 @@ async def test_waiting_for_a_device_that_is_away_is_no_failure_and_alerts_nobody
     row = await hub.row(command)
     assert (row.state, row.reason, row.attempts) == (State.WAITING, Reason.DEVICE_OFFLINE, 0)
     [waits] = await hub.audited(AuditKind.COMMAND_WAITING)
-    assert waits["class"] is None
+    assert waits["blame"] == "transient"
     assert await alerts(hub) == []
     assert hub.rows("SELECT token FROM locks") == [(None,)]
 

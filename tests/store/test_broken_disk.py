@@ -1,6 +1,7 @@
 """Disks that are full, fail, or lie: nothing is told as saved that is not, and it goes on by itself."""
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from edgeagent.errors import StorageError
 from edgeagent.store.database import Database, Snapshot, Transaction
+from edgeagent.store.trouble import Fault
 from tests.support.stores import broken_log, migrations_of, opened, query
 
 pytestmark = pytest.mark.requirement("R2")
@@ -75,6 +77,7 @@ async def test_a_disk_that_is_well_again_is_written_again_without_a_restart(
     assert query(path, "PRAGMA integrity_check") == [("ok",)]
 
 
+@pytest.mark.threat("T23")
 async def test_a_failed_sync_is_never_tried_again_on_the_same_connection(
     things: Database, path: Path
 ) -> None:
@@ -157,6 +160,39 @@ async def test_a_checkpoint_that_fails_loses_nothing_and_poisons_the_connection(
 
     assert things.generation == 1
     assert await things.read(names) == ["before"]
+
+
+async def test_trouble_is_named_and_a_commit_that_changes_nothing_does_not_end_it(
+    things: Database, path: Path
+) -> None:
+    with broken_log(path, NO_SPACE), pytest.raises(StorageError):
+        await things.write(lambda tx: put(tx, "lost"))
+    await things.write(lambda tx: tx.rows("SELECT 1"))
+    trouble = things.trouble
+
+    await things.write(lambda tx: put(tx, "after"))
+
+    assert trouble is not None
+    assert trouble.fault is Fault.FULL
+    assert trouble.failures == 1
+    assert things.failed.is_set()
+    assert things.trouble is None
+
+
+@pytest.mark.threat("T23")
+async def test_what_a_dead_process_left_in_the_log_is_synced_into_the_file_before_anything_rests_on_it(
+    things: Database, path: Path, tmp_path: Path
+) -> None:
+    """It may have failed to sync that log: then the kernel's cache has it, and nothing else."""
+    await things.write(lambda tx: put(tx, "before"))
+    dead = tmp_path / "dead" / path.name
+    dead.parent.mkdir()
+    for suffix in ("", "-wal"):
+        shutil.copy2(path.with_name(path.name + suffix), dead.with_name(path.name + suffix))
+
+    async with opened(dead, migrations_of(tmp_path / "migrations", TABLE)) as again:
+        assert again.log_bytes == 0
+        assert await again.read(names) == ["before"]
 
 
 @pytest.mark.requirement("R5")

@@ -116,6 +116,21 @@ def full_disk(database: Path) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, kept)
 
 
+def spoil_index(path: Path, table: str, value: bytes) -> None:
+    """Have the index of a table's keys hold another value than the table: what a bad page does, by hand."""
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        sql = "SELECT rootpage FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?"
+        [(root,)] = connection.execute(sql, (table,)).fetchall()
+        [(size,)] = connection.execute("PRAGMA page_size").fetchall()
+    with path.open("r+b") as file:
+        file.seek((root - 1) * size)
+        raw = bytearray(file.read(size))
+        at = raw.rindex(value)
+        raw[at : at + len(value)] = b"!" * len(value)
+        file.seek((root - 1) * size)
+        file.write(raw)
+
+
 def _target(link: Path) -> Path | None:
     try:
         return link.readlink()

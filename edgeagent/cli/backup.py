@@ -1,0 +1,34 @@
+"""``edgeagent backup FILE``."""
+
+import argparse
+from pathlib import Path
+from typing import Final
+
+from edgeagent import config as configuration
+from edgeagent.cli.asking import Agent
+from edgeagent.cli.printing import safe, show_json
+from edgeagent.cli.words import Nouns
+from edgeagent.contracts.reports.backup import BackupReport, BackupRequest
+
+# Of a large database on a slow card, in seconds.
+_PATIENCE: Final = 3600.0
+
+
+def add_to(nouns: Nouns) -> None:
+    """Add the words of this noun."""
+    backup = nouns.add_parser("backup", help="a checked copy of the database, made while the agent works")
+    backup.add_argument(
+        "file", type=Path, metavar="FILE", help="new; the agent's user has to be able to make it"
+    )
+    backup.set_defaults(handler=_back_up)
+
+
+def _back_up(arguments: argparse.Namespace) -> int:
+    config = configuration.load(arguments.config)
+    request = BackupRequest(file=str(arguments.file.absolute()))
+    report = Agent(config.admin_socket).post("/v1/backups", request, BackupReport, patience=_PATIENCE)
+    if arguments.json:
+        show_json(report)
+    else:
+        print(f"{report.bytes} bytes, whole: {safe(report.file)}")
+    return 0
