@@ -12,8 +12,8 @@ from edgeagent.contracts.event import Stream
 from edgeagent.contracts.mqtt import Session
 from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
-from edgeagent.core.lifecycle import OPEN
 from edgeagent.core.blame import Blame
+from edgeagent.core.lifecycle import OPEN
 
 _SECONDS: Final = (0.001, 0.005, 0.02, 0.1, 0.25, 1, 5, 30, 120, 600)
 _UNUSABLE: Final = (Reason.INVALID_UTF8, Reason.INVALID_PAYLOAD, Reason.UNUSABLE_VALUE, Reason.TOO_LARGE)

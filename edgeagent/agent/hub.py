@@ -17,8 +17,8 @@ from edgeagent.adapters.admin.audit_routes import audit_routes
 from edgeagent.adapters.admin.breaker_routes import breaker_routes
 from edgeagent.adapters.admin.clock_routes import clock_routes
 from edgeagent.adapters.admin.hub_routes import hub_routes
-from edgeagent.adapters.admin.lock_routes import lock_routes
 from edgeagent.adapters.admin.letter_routes import letter_routes
+from edgeagent.adapters.admin.lock_routes import lock_routes
 from edgeagent.adapters.admin.policy_routes import policy_routes
 from edgeagent.adapters.admin.route import Route
 from edgeagent.adapters.admin.socket import AdminSocket

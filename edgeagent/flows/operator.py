@@ -25,8 +25,8 @@ from edgeagent.contracts.reports.status import (
     StatusReport,
     StreamReport,
 )
-from edgeagent.core.lifecycle import OPEN
 from edgeagent.core.blame import Blame
+from edgeagent.core.lifecycle import OPEN
 from edgeagent.core.profile.match import Proposal
 from edgeagent.errors import RejectedError
 from edgeagent.flows.devices import Device
