@@ -93,9 +93,9 @@ class Breakers:
         about = f"{row.run} {row.attempts}"
         self._worked(tx, row, Seen(signal=Signal.RETRIED, about=about, why="its tries are repeated"))
 
-    def lease_lost(self, tx: Transaction, row: Row, fence: int) -> None:
+    def lease_lost(self, tx: Transaction, row: Row) -> None:
         """Whoever worked a command has lost its lease (SPEC L7)."""
-        about = f"{row.run} {fence}"
+        about = f"{row.run} {row.losses}"
         self._worked(tx, row, Seen(signal=Signal.LEASE_LOST, about=about, why="its leases are lost"))
 
     def ended(self, tx: Transaction, row: Row, ending: Ending, *, buried: bool) -> None:

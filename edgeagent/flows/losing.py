@@ -85,6 +85,8 @@ class Losing:
         counted = inbox.note_lost(tx, row.run, now)
         # It may end without being claimed again: nothing of its lock must stay.
         locks.clear(tx, row.run, now)
+        if counted:
+            self.settling.breakers.lease_lost(tx, row)
         if counted and row.losses + 1 >= MOST_LOSSES:
             return Lost(row, self._give_up(tx, row), counted)
         inbox.move(tx, row, Moved(State.QUEUED, Reason.TAKEN_OVER, force_refresh=True))

@@ -15,6 +15,7 @@ from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.blame import blame_of
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import Claim, Later
+from edgeagent.flows.breakers import Breakers
 from edgeagent.flows.claims import about, fields_of, key_of, running
 from edgeagent.flows.stepping import unsent
 from edgeagent.flows.surroundings import Surroundings
@@ -36,11 +37,13 @@ class Postponing:
         later: why, and for how long.
         now: the present.
         around: time, instruments, and whose hub it is.
+        breakers: count tries that are repeated.
     """
 
     later: Later
     now: Now
     around: Surroundings
+    breakers: Breakers
 
     def write(self, claim: Claim, tx: Transaction) -> bool:
         """Release the lock, and have the command wait.
@@ -59,6 +62,7 @@ class Postponing:
         due = None if later.after is None else (now.milliseconds + later.after // _MILLISECOND, now.boot)
         error, refresh = later.error or None, claim.force_refresh
         inbox.move(tx, row, Moved(State.WAITING, later.reason, due, force_refresh=refresh, error=error))
+        self.breakers.postponed(tx, row, later.reason)
         act = about(
             claim,
             AuditKind.COMMAND_WAITING,

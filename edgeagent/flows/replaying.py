@@ -10,6 +10,7 @@ from typing import assert_never
 from pydantic import JsonValue
 
 from edgeagent.contracts.actions import CATALOGUE, Effect, slot_of
+from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.reports.dead_letters import DealtReport
 from edgeagent.core.audit_chain import AuditKind
@@ -18,6 +19,7 @@ from edgeagent.core.gate.judging import judge
 from edgeagent.core.gate.opening import opened_for
 from edgeagent.core.gate.verdict import Accept, AddSignatures, Duplicate, Hold, Moment, Opened, Refuse
 from edgeagent.core.gate.world import World
+from edgeagent.core.lease import ANY, Terms
 from edgeagent.core.lifecycle import FINAL, State
 from edgeagent.core.operation import OperationState, operation_key
 from edgeagent.errors import BrokenInvariantError
@@ -42,12 +44,14 @@ class Case:
         letter: the letter.
         world: everything but what the store remembers.
         asked: what it asks; why not, where nothing in it can be believed any more.
+        terms: under which its device would be locked for it.
         alone: whether it was named by its number, and not picked by a filter.
     """
 
     letter: Letter
     world: World
     asked: Opened | Refuse
+    terms: Terms
     alone: bool
 
 
@@ -67,9 +71,10 @@ class Replaying:
         """Make ready to judge a letter. To be called on the event loop."""
         world = self.worlds.around_device(letter.device, letter.local)
         try:
-            return Case(letter, world, opened_for(letter.device, letter.envelope, keys), alone)
+            asked = opened_for(letter.device, letter.envelope, keys)
         except RefusedEnvelopeError as why:
-            return Case(letter, world, Refuse(why.reason, str(why)), alone)
+            return Case(letter, world, Refuse(why.reason, str(why)), ANY, alone)
+        return Case(letter, world, asked, self.worlds.terms(asked), alone)
 
     def judged(self, db: Snapshot, case: Case) -> tuple[KeyId, Judged]:
         """What the gate says now.
@@ -112,7 +117,7 @@ class Replaying:
             refusal = case.asked if isinstance(case.asked, Refuse) else verdict
             self._record(tx, letter, actor, told(letter, refusal))
             return told(letter, refusal)
-        new = self._new(letter, case.asked, issuer, verdict, actor)
+        new = self._new(case, case.asked, (issuer, actor), verdict.rule.tier)
         row = inbox.of_device(tx, letter.command, letter.device)
         # One that the inbox has forgotten, or that never had a row, is the first of its name there again.
         again = None if row is None else Again(row.ordinal + 1, row.run)
@@ -126,10 +131,9 @@ class Replaying:
         self._record(tx, letter, actor, told(letter, verdict, run))
         return told(letter, verdict, run)
 
-    def _new(
-        self, letter: Letter, asked: Opened, issuer: KeyId, verdict: Accept | Hold, actor: str
-    ) -> NewCommand:
-        command = asked.command
+    def _new(self, case: Case, asked: Opened, names: tuple[KeyId, str], lane: Tier) -> NewCommand:
+        command, letter = asked.command, case.letter
+        issuer, actor = names
         return NewCommand(
             command=letter.command,
             device=letter.device,
@@ -138,12 +142,13 @@ class Replaying:
             sequence=command.sequence,
             action=command.action,
             slot=slot_of(command.action, command.arguments),
-            lane=verdict.rule.tier,
+            lane=lane,
             operation=operation_key(command, letter.device),
             sha256=asked.verified.sha256,
             envelope=letter.envelope,
             expires_at=letter.expires_at,
             local=letter.local,
+            terms=case.terms,
             actor=actor,
             received_at=self.worlds.around.event_time().at,
         )

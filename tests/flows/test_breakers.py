@@ -263,3 +263,18 @@ async def test_what_was_let_in_before_it_opened_is_worked(hub: Hub) -> None:
     await hub.works_all()
 
     assert (await hub.ended(command)).outcome == "succeeded"
+
+
+async def test_tries_that_have_to_be_repeated_and_leases_that_are_lost_are_counted(hub: Hub) -> None:
+    now = hub.now.breakers
+    command = right(hub)
+    await said(hub, command)
+    row = await hub.row(command)
+
+    for _ in range(2):
+        await hub.store.write(lambda tx: now.breakers.lease_lost(tx, row))
+    await hub.store.write(lambda tx: now.breakers.postponed(tx, row, Reason.RETRYING))
+    await hub.store.write(lambda tx: now.breakers.postponed(tx, row, Reason.DEVICE_OFFLINE))
+
+    [report] = (await now.report()).breakers
+    assert report.counted == {"lease_lost": 1, "retried": 1}
