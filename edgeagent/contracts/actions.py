@@ -6,10 +6,13 @@ lists the names of inputs and modes; it never widens them.
 
 *Effect* says what a resend does (SPEC I3). *Slot* says which earlier command a later one replaces
 (SPEC T4): a command supersedes those of the same issuer, device and slot that have not begun.
+
+Some actions are made of *parts*, each an action by itself: they are done one after the other under one
+lock, and undone in reverse when one of them fails (SPEC S1, S2).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
@@ -77,6 +80,10 @@ class ActionName(StrEnum):
     """Restart the device."""
     REFRESH = "refresh"
     """Read the device's state afresh; changes nothing."""
+    PRESENT = "present"
+    """Wake a screen, select its input, and set its volume."""
+    SCENE = "scene"
+    """Switch a light on, and set its brightness and the temperature of its white."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +122,27 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One of the actions that an action is made of.
+
+    Attributes:
+        action: which; absolute, and shown by a reading, so that it can be checked and undone.
+        given: arguments that are always the same.
+        takes: the whole's arguments by the part's own. A part whose argument is left out is left out.
+    """
+
+    action: ActionName
+    given: Mapping[str, ArgumentValue] = field(default_factory=dict)
+    takes: Mapping[str, str] = field(default_factory=dict)
+
+    def arguments(self, whole: Arguments) -> dict[str, ArgumentValue] | None:
+        """The part's own arguments; None where the whole leaves one of them out."""
+        if all(name in whole for name in self.takes.values()):
+            return {**self.given, **{own: whole[name] for own, name in self.takes.items()}}
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
     """What the catalogue says of one action.
 
@@ -124,6 +152,7 @@ class Action:
         arguments: by name.
         reading: the state reading that shows the effect; None when none does.
         shows: the argument whose value that reading then has.
+        parts: what it is made of; empty for an action that is one by itself.
     """
 
     effect: Effect
@@ -131,6 +160,11 @@ class Action:
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     reading: ReadingName | None = None
     shows: str | None = None
+    parts: tuple[Part, ...] = ()
+
+    def needs(self, part: Part) -> bool:
+        """Whether the action is none without one of its parts."""
+        return not part.takes or any(not self.arguments[name].optional for name in part.takes.values())
 
     def check(self, arguments: Arguments) -> None:
         """Refuse arguments that the action does not have, or whose values are out of range.
@@ -160,6 +194,11 @@ def slot_of(action: ActionName, arguments: Arguments) -> str | None:
     return slot if slot is None or channel is None else f"{slot}.{channel}"
 
 
+def made_of(action: ActionName) -> frozenset[ActionName]:
+    """An action, with all that it is made of: who may not have one of these done may not have it done."""
+    return frozenset({action, *(part.action for part in CATALOGUE[action].parts)})
+
+
 def _expected(argument: Argument) -> str:
     if argument.minimum is None or argument.maximum is None:
         return argument.kind.value
@@ -173,6 +212,8 @@ _TRUTH: Final = Argument(kind=ArgumentKind.BOOLEAN)
 _PERCENT: Final = Argument(kind=ArgumentKind.INTEGER, minimum=0, maximum=100, unit="%")
 _NAME: Final = Argument(kind=ArgumentKind.TEXT)
 _BYTE: Final = Argument(kind=ArgumentKind.INTEGER, minimum=0, maximum=255)
+_KELVIN: Final = Argument(kind=ArgumentKind.INTEGER, minimum=1000, maximum=20000, unit="K")
+_ON: Final = Part(action=ActionName.POWER, given=MappingProxyType({"on": True}))
 
 
 def _absolute(slot: str, **arguments: Argument) -> Action:
@@ -195,11 +236,7 @@ CATALOGUE: Final[Mapping[ActionName, Action]] = MappingProxyType(
         ActionName.VOLUME: _absolute("volume", level=_PERCENT),
         ActionName.INPUT: _absolute("input", name=_NAME),
         ActionName.BRIGHTNESS: _absolute("brightness", level=_PERCENT, channel=_CHANNEL),
-        ActionName.COLOR_TEMPERATURE: _absolute(
-            "color_temperature",
-            kelvin=Argument(kind=ArgumentKind.INTEGER, minimum=1000, maximum=20000, unit="K"),
-            channel=_CHANNEL,
-        ),
+        ActionName.COLOR_TEMPERATURE: _absolute("color_temperature", kelvin=_KELVIN, channel=_CHANNEL),
         ActionName.COLOR: Action(
             effect=Effect.ABSOLUTE,
             slot="color",
@@ -217,5 +254,25 @@ CATALOGUE: Final[Mapping[ActionName, Action]] = MappingProxyType(
         ActionName.IDENTIFY: Action(effect=Effect.ONE_SHOT, slot=None),
         ActionName.REBOOT: Action(effect=Effect.ONE_SHOT, slot="reboot"),
         ActionName.REFRESH: Action(effect=Effect.ABSOLUTE, slot="refresh"),
+        ActionName.PRESENT: Action(
+            effect=Effect.ABSOLUTE,
+            slot="present",
+            arguments=MappingProxyType({"input": _NAME, "volume": replace(_PERCENT, optional=True)}),
+            parts=(
+                _ON,
+                Part(action=ActionName.INPUT, takes=MappingProxyType({"name": "input"})),
+                Part(action=ActionName.VOLUME, takes=MappingProxyType({"level": "volume"})),
+            ),
+        ),
+        ActionName.SCENE: Action(
+            effect=Effect.ABSOLUTE,
+            slot="scene",
+            arguments=MappingProxyType({"level": _PERCENT, "kelvin": replace(_KELVIN, optional=True)}),
+            parts=(
+                _ON,
+                Part(action=ActionName.BRIGHTNESS, takes=MappingProxyType({"level": "level"})),
+                Part(action=ActionName.COLOR_TEMPERATURE, takes=MappingProxyType({"kelvin": "kelvin"})),
+            ),
+        ),
     }
 )

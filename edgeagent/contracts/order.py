@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
-from edgeagent.contracts.actions import ActionName
+from edgeagent.contracts.actions import ActionName, made_of
 from edgeagent.contracts.command import Sequence
 from edgeagent.contracts.door import Contract
 from edgeagent.contracts.policy import Tier
@@ -82,5 +82,8 @@ def check_kind(kind: str) -> None:
 
 
 def covers(kind: str, action: ActionName, tier: Tier) -> bool:
-    """Whether a kind of command takes in an action that the policy puts into ``tier``."""
-    return kind in {"all", f"tier:{tier}", f"action:{action}"}
+    """Whether a kind of command takes in an action that the policy puts into ``tier``.
+
+    One that is made of others is taken in with any of them.
+    """
+    return kind in {"all", f"tier:{tier}", *(f"action:{each}" for each in made_of(action))}

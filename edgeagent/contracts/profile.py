@@ -34,6 +34,7 @@ PROFILE_BYTES: Final = 64 * 1024
 PROFILE_DEPTH: Final = 12
 """The deepest nesting of its tables and lists."""
 
+StepAction = Annotated[ActionName, Field(strict=False)]
 ProfileId = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
 
 
@@ -188,6 +189,7 @@ class DeviceProfile(Part):
         command_topics: filters on which a retained message would act at each reconnect.
         shared: what devices share, by name; families that name it alike share it too.
         commands: how actions are carried out; one recipe for each kind of channel.
+        steps: actions that are made of others of this family, and in which order those are done.
         refusals: what refutes any of them.
         read: how readings are asked for; what is not named is asked for by the action ``refresh``.
         probe: what is asked when the device comes online, and how often from then on.
@@ -217,6 +219,10 @@ class DeviceProfile(Part):
     commands: Annotated[
         dict[Annotated[ActionName, Field(strict=False)], Annotated[tuple[Recipe, ...], Field(max_length=8)]],
         Field(alias="command"),
+    ] = Field(default_factory=dict)
+    steps: Annotated[
+        dict[StepAction, Annotated[tuple[StepAction, ...], Field(min_length=2, max_length=8)]],
+        Field(max_length=8),
     ] = Field(default_factory=dict)
     refusals: Annotated[tuple[Denial, ...], Field(alias="refusal", max_length=8)] = ()
     read: Annotated[tuple[Question, ...], Field(max_length=16)] = ()

@@ -70,6 +70,43 @@ class AuditMark(Contract):
     hash: DigestField
 
 
+class StepPhase(StrEnum):
+    """Where a step of several stands; see ``core/saga``."""
+
+    FOUND = "found"
+    """The device was so already; nothing was sent."""
+    BEGUN = "begun"
+    """It is about to be sent, or was; nothing is known of its effect."""
+    DONE = "done"
+    """Its effect is confirmed."""
+    FAILED = "failed"
+    """It was sent and is known not to have happened."""
+    UNSURE = "unsure"
+    """It was sent, and nothing tells that it did not happen."""
+    BARRED = "barred"
+    """It was not sent and never will be."""
+    UNDOING = "undoing"
+    """What undoes it is about to be sent, or was."""
+    UNDONE = "undone"
+    """The device is confirmed to be as it was before."""
+    STUCK = "stuck"
+    """It could not be undone, or nothing tells that it was."""
+
+
+class StepMark(Contract):
+    """What became of one step of several.
+
+    Attributes:
+        action: which action it is.
+        phase: where it ended.
+        level: how surely that is known.
+    """
+
+    action: ActionName = Field(strict=False)
+    phase: StepPhase = Field(strict=False)
+    level: Level | None = Field(default=None, strict=False)
+
+
 class Receipt(Contract):
     """The result of a command.
 
@@ -88,6 +125,7 @@ class Receipt(Contract):
         level: how surely it is known; of a success.
         attempts: how often it was sent.
         fence: of the lock under which it was worked; 0 when it never began.
+        steps: what became of each step that was come to, of an action that is made of several.
         before: the device's state when it was begun.
         after: the device's state at the end.
         finished_at: when.
@@ -111,6 +149,7 @@ class Receipt(Contract):
     level: Level | None = Field(default=None, strict=False)
     attempts: Annotated[int, Field(ge=0)]
     fence: Annotated[int, Field(ge=0)]
+    steps: Annotated[list[StepMark], Field(max_length=8)] | None = None
     before: StateMark | None = None
     after: StateMark | None = None
     finished_at: Timestamp

@@ -18,7 +18,7 @@ from edgeagent.contracts.door import Contract
 from edgeagent.contracts.mqtt import PublishResult
 from edgeagent.contracts.policy import Level, Tier
 from edgeagent.contracts.reasons import Reason
-from edgeagent.contracts.receipt import Outcome
+from edgeagent.contracts.receipt import Outcome, StepPhase
 from edgeagent.contracts.scalars import (
     Base64,
     CommandIdField,
@@ -57,6 +57,9 @@ Microseconds = Annotated[
     PlainSerializer(lambda length: length // _MICROSECOND, return_type=int),
 ]
 """A length of time, or boot time, as a whole number of microseconds."""
+MOST_PARTS: Final = 8
+"""The most parts of a plan."""
+PartNumber = Annotated[int, Field(ge=0, lt=MOST_PARTS)]
 Wait = Annotated[Duration, Field(ge=timedelta(0), le=LONGEST_WAIT)]
 Delay = Annotated[Duration, Field(ge=timedelta(0), le=LONGEST_DELAY)]
 
@@ -96,6 +99,19 @@ class PublishRequest(Contract):
     type: Literal["publish"] = "publish"
     grip: Grip
     step: Annotated[str, Field(pattern=r"^[a-z0-9_.-]{1,64}$")]
+    part: PartNumber = 0
+
+
+class CheckpointRequest(Contract):
+    """Says what became of a part of the plan."""
+
+    type: Literal["checkpoint"] = "checkpoint"
+    grip: Grip
+    part: PartNumber
+    phase: StepPhase = Field(strict=False)
+    level: Level | None = Field(default=None, strict=False)
+    reason: Reason | None = Field(default=None, strict=False)
+    detail: Words | None = None
 
 
 class AwaitRequest(Contract):
@@ -136,7 +152,15 @@ class PostponeRequest(Contract):
     unsent: bool = False
 
 
-Held = RenewRequest | PublishRequest | AwaitRequest | ReadRequest | FinishRequest | PostponeRequest
+Held = (
+    RenewRequest
+    | PublishRequest
+    | CheckpointRequest
+    | AwaitRequest
+    | ReadRequest
+    | FinishRequest
+    | PostponeRequest
+)
 """What may be asked of a claim."""
 
 
@@ -234,6 +258,19 @@ class WorldRecord(Contract):
     actor: str = ""
 
 
+class MarkRecord(Contract):
+    """What is recorded of a part of the plan; the fields are those of ``core.saga.Mark``."""
+
+    part: PartNumber
+    name: str
+    phase: StepPhase = Field(strict=False)
+    tries: Annotated[int, Field(ge=0)]
+    before: Value | None = None
+    level: Level | None = Field(default=None, strict=False)
+    reason: Reason | None = Field(default=None, strict=False)
+    detail: str = ""
+
+
 class ClaimRecord(Contract):
     """A command that is the worker's now.
 
@@ -246,6 +283,7 @@ class ClaimRecord(Contract):
         attempts: how often it was sent before.
         sent: whether this run may have been sent already.
         force_refresh: whether the device has to be read before anything is sent.
+        steps: what is recorded of the parts of the plan.
     """
 
     grip: Grip
@@ -256,6 +294,7 @@ class ClaimRecord(Contract):
     attempts: Annotated[int, Field(ge=0)]
     sent: bool
     force_refresh: bool
+    steps: Annotated[list[MarkRecord], Field(max_length=MOST_PARTS)] = Field(default_factory=list)
 
 
 class ConfirmedRecord(Contract):

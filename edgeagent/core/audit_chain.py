@@ -102,6 +102,8 @@ class AuditKind(StrEnum):
     """A command was begun: device, fence, holder."""
     STEP_SENT = "step_sent"
     """A message is about to go to the device."""
+    STEP_ENDED = "step_ended"
+    """What became of one step of several."""
     COMMAND_WAITING = "command_waiting"
     """A try ended without result; when the next is due and why."""
     COMMAND_TAKEN_OVER = "command_taken_over"

@@ -12,6 +12,8 @@ from edgeagent.contracts.policy import Level
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.confirmation import Confirmed, Contradicted
 from edgeagent.core.gate.world import World
+from edgeagent.core.profile.plan import Plan
+from edgeagent.core.saga import Mark, Phase
 from edgeagent.core.work import Answered, Claim, Ending, Later
 
 
@@ -25,6 +27,9 @@ class Evidence:
         answers: what was heard, in the order in which it was told to the worker.
         worlds: what was known of the device, at the claim and later.
         questions: how often the device was asked something.
+        about: the part of the plan that the last step was about, and whether that undoes it: what was
+            heard of another part says nothing of it.
+        has_begun: whether anything of it may have been sent, by this claim or an earlier one.
     """
 
     is_acted: bool = False
@@ -32,6 +37,14 @@ class Evidence:
     answers: tuple[Answered, ...] = ()
     worlds: tuple[World, ...] = field(default=())
     questions: int = 0
+    about: tuple[int, bool] = (0, False)
+    has_begun: bool = False
+
+    def of(self, part: int, *, backward: bool) -> "Evidence":
+        """With the next step about a part: what was heard of another is forgotten."""
+        if self.about == (part, backward):
+            return self
+        return replace(self, about=(part, backward), is_acted=False, result=None, answers=())
 
     @property
     def may_have_left(self) -> bool:
@@ -64,20 +77,50 @@ def doubt(claim: Claim, said: Ending | Later, evidence: Evidence) -> str:
             return f"no worker says {said.outcome}"
 
 
+def doubt_mark(claim: Claim, said: Mark, evidence: Evidence) -> str:
+    """Why a part cannot have become what a worker says; empty when it can.
+
+    It may always turn round, since what is undone is as it was: but what is done, or undone, was seen.
+    """
+    part = None if claim.plan is None or said.part >= len(claim.plan.parts) else claim.plan.parts[said.part]
+    needed = claim.rule.confirmation
+    backward = said.phase is Phase.UNDONE
+    if said.phase not in {Phase.FOUND, Phase.DONE, Phase.UNDONE, Phase.FAILED}:
+        return ""
+    if said.phase is not Phase.FAILED and (said.level is None or not said.level.reaches(needed)):
+        return f"the policy asks for {needed}"
+    is_no_more = said.level is not None and Level.APPLIED.reaches(said.level)
+    if said.phase is Phase.FOUND and is_no_more and any(_shows_wish(part, each) for each in evidence.worlds):
+        return ""
+    if evidence.about != (said.part, backward):
+        return "nobody was asked about that part"
+    if said.phase is Phase.FAILED:
+        is_refused = evidence.result is PublishResult.REFUSED
+        return "" if is_refused or _is_denied(evidence) else "nobody has seen that it has not worked"
+    return "" if _is_seen(said.level, evidence) else "nobody has seen that it has worked"
+
+
 def _is_proven(claim: Claim, level: Level | None, evidence: Evidence) -> bool:
     """Whether the hub has seen an effect of at least this level."""
     if level is None:
         return False
-    if level is Level.SENT:
-        return evidence.result is PublishResult.TAKEN
-    heard = [each for answered in evidence.answers for each in (answered.confirmed, answered.seen)]
-    if any(isinstance(each, Confirmed) and each.level.reaches(level) for each in heard):
+    if _is_seen(level, evidence):
         return True
-    return Level.APPLIED.reaches(level) and any(_shows(claim, world) for world in evidence.worlds)
+    is_sent = level is Level.SENT
+    shown = any(_shows_wish(claim.plan, world) for world in evidence.worlds)
+    return not is_sent and Level.APPLIED.reaches(level) and shown
 
 
-def _shows(claim: Claim, world: World) -> bool:
-    wish, shadow = None if claim.plan is None else claim.plan.wish, world.shadow
+def _is_seen(level: Level | None, evidence: Evidence) -> bool:
+    """Whether the hub has heard a proof of at least this level."""
+    if level is None or level is Level.SENT:
+        return level is not None and evidence.result is PublishResult.TAKEN
+    heard = [each for answered in evidence.answers for each in (answered.confirmed, answered.seen)]
+    return any(isinstance(each, Confirmed) and each.level.reaches(level) for each in heard)
+
+
+def _shows_wish(plan: Plan | None, world: World) -> bool:
+    wish, shadow = None if plan is None else plan.wish, world.shadow
     held = None if wish is None or shadow is None else shadow.state.get(wish.reading)
     return wish is not None and held is not None and held.live_at is not None and wish.met_by(held.value)
 
@@ -85,6 +128,11 @@ def _shows(claim: Claim, world: World) -> bool:
 def _is_refuted(claim: Claim, evidence: Evidence) -> bool:
     if not claim.sent and not evidence.may_have_left:
         return True
+    return _is_denied(evidence)
+
+
+def _is_denied(evidence: Evidence) -> bool:
+    """Whether the hub has heard that it has not worked."""
     return any(
         answered.denied is not None or isinstance(answered.seen, Contradicted)
         for answered in evidence.answers

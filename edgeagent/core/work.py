@@ -13,6 +13,7 @@ from edgeagent.core.gate.verdict import Opened
 from edgeagent.core.gate.world import World
 from edgeagent.core.lease import SHORTEST
 from edgeagent.core.profile.plan import Plan
+from edgeagent.core.saga import Mark
 from edgeagent.ids import DeviceId
 
 
@@ -25,6 +26,20 @@ class StepName(StrEnum):
     """A question for the reading that shows the effect."""
     REFRESH = "refresh"
     """A question for its whole state."""
+    UNDO = "undo"
+    """What makes it again what it was before a part of the command."""
+    UNDO_READ_BACK = "undo_read_back"
+    """A question for the reading that shows that."""
+
+    @property
+    def acts(self) -> bool:
+        """Whether it changes the device; all else is a question."""
+        return self in {StepName.ACT, StepName.UNDO}
+
+    @property
+    def is_backward(self) -> bool:
+        """Whether it is about undoing."""
+        return self in {StepName.UNDO, StepName.UNDO_READ_BACK}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +100,7 @@ class Claim:
         before: the device's state at the claim.
         plan: how the action is carried out on this device; None when it cannot be.
         lease: how long the lock holds without being renewed.
+        steps: what is recorded of the parts of the plan, in their order; empty where it has none.
     """
 
     run: int
@@ -101,6 +117,7 @@ class Claim:
     before: StateMark | None
     plan: Plan | None
     lease: timedelta = SHORTEST
+    steps: tuple[Mark, ...] = ()
 
     @property
     def device(self) -> DeviceId:

@@ -58,6 +58,11 @@ class Waiter:
         return self._sent_at
 
     @property
+    def looks_for(self) -> Wish | None:
+        """What the device was asked whether it shows."""
+        return self._wish
+
+    @property
     def is_answered(self) -> bool:
         """Whether anything was heard that answers the message."""
         return self.progress.confirmed is not None

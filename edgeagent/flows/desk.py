@@ -19,22 +19,20 @@ from secrets import token_hex
 from typing import Final
 
 from edgeagent.contracts.event import EventType, Stream, data_text
-from edgeagent.contracts.mqtt import Outgoing, PublishResult, Session
+from edgeagent.contracts.mqtt import PublishResult, Session
 from edgeagent.contracts.policy import ActionRule, Level, Tier, TierRule
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
-from edgeagent.contracts.sources import Value
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.confirmation import Confirmed
 from edgeagent.core.envelope import RefusedEnvelopeError
 from edgeagent.core.gate.opening import opened_for
 from edgeagent.core.gate.world import World
 from edgeagent.core.operation import OperationState, operation_key
-from edgeagent.core.profile.plan import Step
+from edgeagent.core.saga import Mark
 from edgeagent.core.shadow import StateReading
-from edgeagent.core.stops import stopped_by
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
-from edgeagent.errors import BrokenInvariantError, LostRaceError
+from edgeagent.errors import BrokenInvariantError
 from edgeagent.flows import claims
 from edgeagent.flows.bells import Bell
 from edgeagent.flows.claims import Found, NothingDue, Wanted, about, fields_of, key_of, running
@@ -43,6 +41,7 @@ from edgeagent.flows.holdtimes import Kind
 from edgeagent.flows.loans import Loan, Loans
 from edgeagent.flows.losing import Losing
 from edgeagent.flows.postponing import Postponing
+from edgeagent.flows.sending import Sending
 from edgeagent.flows.settling import Ended, Settling
 from edgeagent.flows.steps import Steps
 from edgeagent.flows.worlds import Worlds
@@ -50,8 +49,7 @@ from edgeagent.flows.writes import Writes
 from edgeagent.ids import DeviceId, ReadingName
 from edgeagent.ports.broker import DeviceBus
 from edgeagent.ports.crash import CrashPoint
-from edgeagent.ports.desk import StoppedError
-from edgeagent.store import audit, inbox, locks, operations, outbox
+from edgeagent.store import audit, locks, operations, outbox, steps
 from edgeagent.store.database import Database, Transaction
 from edgeagent.store.inbox_row import Now, Row
 from edgeagent.store.outbox import NewEvent
@@ -82,6 +80,7 @@ class Desk:
         self._lanes = lanes
         self._loans = Loans(confirmations, worlds.holds, worlds.around.metrics)
         self._steps = Steps(settling.devices)
+        self._sending = Sending(store, bus, worlds, self._loans, self._steps)
         # Confirmations that came after their command had ended as unknown.
         self.late: deque[tuple[Claim, Confirmed]] = deque()
         self._let_go_of: list[Callable[[DeviceId], None]] = []
@@ -114,7 +113,7 @@ class Desk:
                 holder=holder,
                 token=token_hex(16),
                 most=self._settling.breakers.most(lane, policy.tier_rule(lane).concurrency),
-                now=self._now(),
+                now=self._around.present(),
                 stamp=self._around.stamp(),
                 losing=self.losing,
             )
@@ -135,31 +134,19 @@ class Desk:
         """Lengthen the lease."""
         loan = self._loans.of(claim)
         until = self._around.clock.boot() + loan.lease
-        renew = partial(locks.renew, key=key_of(claim), until=until // _MILLISECOND, now=self._now())
+        renew = partial(
+            locks.renew, key=key_of(claim), until=until // _MILLISECOND, now=self._around.present()
+        )
         await self._store.write(renew)
         loan.until = until
 
-    async def publish(self, claim: Claim, step: StepName) -> PublishResult:
+    async def publish(self, claim: Claim, step: StepName, part: int = 0) -> PublishResult:
         """Send a step, recorded before it leaves; and begin to wait for what answers it."""
-        planned = self._steps.step(claim, step)
-        if step is StepName.ACT:
-            self._check_not_stopped(claim)
-        waiter = self._loans.wait_for(claim, step, planned, self._live(claim.device))
-        if step is StepName.ACT:
-            await self._store.write(partial(self._record_step, claim, planned))
-            self._around.crash.reached(CrashPoint.STEP_RECORDED)
-        expires = max(1, int(planned.expectation.within.total_seconds()))
-        message = Outgoing(topic=planned.topic, payload=planned.payload, expires_in=expires)
-        if self._loans.of(claim).until <= self._around.clock.boot():
-            raise LostRaceError(f"the lock of {claim.device} is lost")
-        if step is StepName.ACT and self._stopped_by(claim) is not None:
-            # Stopped while the step was recorded: it never leaves.
-            await self._store.write(partial(inbox.note_unsent, run=claim.run))
-            self._check_not_stopped(claim)
-        waiter.sending(self._around.clock.boot())
-        result = await self._bus.publish(message)
-        self._around.crash.reached(CrashPoint.STEP_SENT)
-        return result
+        return await self._sending.publish(claim, step, part)
+
+    async def checkpoint(self, claim: Claim, mark: Mark) -> None:
+        """Record what became of the part that is next."""
+        await self._sending.checkpoint(claim, mark)
 
     async def await_confirmation(self, claim: Claim, *, level: Level, within: timedelta) -> Answered:
         """Wait until the last step is proven to ``level``, denied, read back or over; at most so long."""
@@ -168,7 +155,7 @@ class Desk:
         if waiter is None:
             raise BrokenInvariantError(f"nothing was sent for run {claim.run}")
         # A question that looks for nothing in particular is over once it is answered.
-        is_open_question = waiter is not act and (claim.plan is None or claim.plan.wish is None)
+        is_open_question = waiter is not act and waiter.looks_for is None
 
         def answered() -> Answered:
             return Answered(
@@ -194,6 +181,7 @@ class Desk:
 
     async def finish(self, claim: Claim, ending: Ending) -> None:
         """End the command, in one commit."""
+        self._sending.check_end(claim, ending)
         if ending.outcome is Outcome.SUCCEEDED:
             self._around.crash.reached(CrashPoint.EFFECT_CONFIRMED)
         ended = Ended(
@@ -223,7 +211,7 @@ class Desk:
 
     async def postpone(self, claim: Claim, later: Later) -> None:
         """Give the command back, to be taken up again later."""
-        postponing = Postponing(later, self._now(), self._around)
+        postponing = Postponing(later, self._around.present(), self._around)
         too_often = await self._store.write(partial(postponing.write, claim))
         postponing.tell(claim, too_often=too_often)
         self._let_go(claim.token, claim.device)
@@ -233,7 +221,7 @@ class Desk:
 
     async def abandon(self, claim: Claim) -> None:
         """Let a claim go whose holder is gone: it is taken over at once, not when its lease lapses."""
-        now = self._now()
+        now = self._around.present()
         # The lease ends, and whoever takes the command over counts it as lost.
         await self._store.write(partial(locks.renew, key=key_of(claim), until=now.milliseconds, now=now))
         self._let_go(claim.token, claim.device)
@@ -281,7 +269,11 @@ class Desk:
         rule = None if policy is None else policy.actions.get(asked.command.action)
         world = self._worlds.around_device(row.device, row.local)
         _, world = await self._store.read(partial(self._worlds.remembered, asked=asked, world=world))
-        return Claim(
+        plan = self._steps.plan(asked)
+        marks: tuple[Mark, ...] = ()
+        if plan is not None and plan.parts:
+            marks = await self._store.read(partial(steps.of, run=row.run))
+        claim = Claim(
             run=row.run,
             asked=asked,
             envelope=row.envelope,
@@ -294,9 +286,12 @@ class Desk:
             sent=row.sent,
             force_refresh=row.force_refresh,
             before=self._settling.mark(row.device),
-            plan=self._steps.plan(asked),
+            plan=plan,
+            steps=marks,
             lease=row.terms.length,
         )
+        self._loans.of(claim).marks.update({mark.part: mark for mark in marks})
+        return claim
 
     def _loan(self, row: Row, now: Now) -> Loan:
         """What is kept of a claim; and how long its command has waited for it."""
@@ -324,30 +319,10 @@ class Desk:
         self._around.metrics.commands_settled.labels(outcome).inc()
         self._let_go(wanted.token, found.row.device)
 
-    def _stopped_by(self, claim: Claim) -> str | None:
-        return stopped_by(self._worlds.stops.kinds, claim.asked.command.action, claim.rule.tier)
-
-    def _check_not_stopped(self, claim: Claim) -> None:
-        kind = self._stopped_by(claim)
-        if kind is not None:
-            raise StoppedError(f"{kind} is stopped")
-
-    def _live(self, device: DeviceId) -> dict[ReadingName, Value]:
-        """What a device shows live."""
-        state = self._state(device)
-        return {name: held.value for name, held in state.items() if held.live_at is not None}
-
     def _state(self, device: DeviceId) -> Mapping[ReadingName, StateReading]:
         """What is known of a device."""
         found = self._worlds.devices.get(device)
         return {} if found is None else found.shadow.state
-
-    def _record_step(self, claim: Claim, planned: Step, tx: Transaction) -> None:
-        """Record that a step is about to be sent; only under a lock that is ours."""
-        locks.check(tx, key_of(claim), self._now())
-        inbox.note_sent(tx, claim.run)
-        act = about(claim, AuditKind.STEP_SENT, {"topic": planned.topic, "attempt": claim.attempts + 1})
-        audit.append(tx, [act], self._around.stamp())
 
     def _confirmed_late(self, claim: Claim, confirmed: Confirmed) -> None:
         self.late.append((claim, confirmed))
@@ -361,7 +336,3 @@ class Desk:
         self._loans.end(token)
         self._around.outbox.stored({Stream.RECORD}, 1)
         self.wake()
-
-    def _now(self) -> Now:
-        clock = self._around.clock
-        return Now(clock.boot_id, clock.boot() // _MILLISECOND, self._around.origin.incarnation)

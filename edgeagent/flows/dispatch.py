@@ -5,6 +5,8 @@
                 │             └─ on a live reading only            ├──> other value: again, or failed
                 └─ refused, expired, or later                      └──> nothing: again, or unknown
 
+A command whose plan has several parts is worked in ``sagas``.
+
 An *absolute* action may be sent again, within its lane's attempts. A *one-shot* is sent once: when its
 outcome cannot be told it ends as unknown, and never is it sent blindly again (SPEC I3, M2). What a holder
 that is gone may have sent is treated as sent.
@@ -24,29 +26,20 @@ from edgeagent.contracts.policy import Level, Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.confirmation import Confirmed, Contradicted
-from edgeagent.core.gate.judging import judge
-from edgeagent.core.gate.verdict import Accept, Hold, Moment, Refuse
-from edgeagent.core.gate.world import World
-from edgeagent.core.profile.decode import AVAILABILITY
-from edgeagent.core.profile.plan import Plan
-from edgeagent.core.retry import delay
-from edgeagent.core.shadow import StateReading
+from edgeagent.core.knowledge import decided_on, known, lacks, learnt_nothing
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
-from edgeagent.errors import BrokenInvariantError, LostRaceError, RejectedError, TransientError
-from edgeagent.ids import ReadingName
+from edgeagent.errors import LostRaceError, RejectedError, TransientError
+from edgeagent.flows.exchange import LISTENS_AGAIN, Exchange, Next, is_offline, turned_away
+from edgeagent.flows.sagas import Sagas
 from edgeagent.metrics import Metrics
 from edgeagent.ports.desk import StoppedError, WorkDesk
-from edgeagent.ports.links import LinkError, Trouble
+from edgeagent.ports.links import LinkError
 
 log = logging.getLogger(__name__)
 
-_LISTENS_AGAIN: Final = timedelta(seconds=5)
 _AFTER_FAULT: Final = 1.0
 # What a live reading proves that nobody asked for.
 _SHOWN: Final = Level.APPLIED
-_OUTCOMES: Final = {Reason.EXPIRED: Outcome.EXPIRED}
-
-Next = Ending | Later
 
 
 class Dispatch:
@@ -58,8 +51,9 @@ class Dispatch:
         self._desk = desk
         self._lane = lane
         self._clock = clock
-        self._chance = chance
         self._metrics = metrics
+        self._exchange = Exchange(desk, chance)
+        self._sagas = Sagas(desk, self._exchange, metrics)
 
     async def run(self, holder: str) -> None:
         """Claim and work; ends only by cancellation."""
@@ -85,7 +79,7 @@ class Dispatch:
             following = await self._carry_out(claim)
         except LinkError as why:
             # The device could not be asked; what was sent before is found out when it can be.
-            following = self._when_linked(claim, why)
+            following = self._exchange.when_linked(claim, why)
         match following:
             case Ending():
                 await self._desk.finish(claim, following)
@@ -95,11 +89,13 @@ class Dispatch:
                 await self._desk.postpone(claim, following)
 
     async def _carry_out(self, claim: Claim) -> Next:
-        away = self._turned_away(claim, claim.world)
+        if claim.plan is not None and claim.plan.parts:
+            return await self._sagas.carry_out(claim, claim.plan)
+        away = turned_away(claim, claim.world)
         is_spent = claim.attempts >= claim.tier.attempts
         if claim.sent and (away is not None or is_spent or not claim.may_be_resent):
             return await self._find_out(claim)
-        if away is None and _is_offline(claim.world):
+        if away is None and is_offline(claim.world):
             away = Later(reason=Reason.DEVICE_OFFLINE)
         if away is not None:
             return away
@@ -117,35 +113,22 @@ class Dispatch:
         """Read the device, and act unless it is already so or the gate sees something else now."""
         self._metrics.shadow_answers.labels("miss").inc()
         whole = claim.asked.command.precondition is not None
-        answered = await self._ask(claim, StepName.REFRESH if whole else StepName.READ_BACK)
+        answered = await self._exchange.ask(claim, StepName.REFRESH if whole else StepName.READ_BACK)
         shows = answered.seen if isinstance(answered.seen, Confirmed) else None
         if shows is not None and claim.sent:
             return _succeeded(shows, None)
         # What was read may be what the issuer did not decide on.
         world = await self._desk.read_device(claim)
-        away = self._turned_away(claim, world)
+        away = turned_away(claim, world)
         if away is not None:
             return _as_found(answered) if claim.sent else away
         if shows is not None:
             return _succeeded(shows, Reason.ALREADY_SO)
-        if _lacks(claim.plan, world, self._clock.boot()) or _learnt_nothing(claim, world):
+        if lacks(claim.plan, world, self._clock.boot()) or learnt_nothing(claim, world):
             # Sent all the same, its outcome could not be told.
-            wait = self._wait(claim, failures=1)
+            wait = self._exchange.wait(claim, failures=1)
             return Later(reason=Reason.RETRYING, after=wait, error="the device does not tell its state")
         return await self._send(claim)
-
-    def _turned_away(self, claim: Claim, world: World) -> Next | None:
-        """What the gate says right before the act; None when it lets the command pass."""
-        match judge(claim.asked, world, Moment.ACT):
-            case Accept():
-                return None
-            case Hold(reason):
-                return Later(reason=reason)
-            case Refuse(reason, detail):
-                outcome = _OUTCOMES.get(reason, Outcome.REFUSED)
-                return Ending(outcome=outcome, reason=reason, detail=detail)
-            case verdict:
-                raise BrokenInvariantError(f"the gate says {verdict} at ACT")
 
     async def _send(self, claim: Claim) -> Next:
         """Send, and wait until the effect is known or the time is over."""
@@ -154,7 +137,7 @@ class Dispatch:
         stopped = await self._publish(claim)
         if stopped is not None:
             return stopped
-        answered = await self._await(claim)
+        answered = await self._exchange.answered(claim)
         return _known_end(claim, answered) or await self._after_silence(claim)
 
     async def _publish(self, claim: Claim) -> Next | None:
@@ -162,14 +145,14 @@ class Dispatch:
         try:
             result = await self._desk.publish(claim, StepName.ACT)
         except LinkError as why:
-            return self._when_linked(claim, why, unsent=True)
+            return self._exchange.when_linked(claim, why, unsent=True)
         except RejectedError as why:
             stopped = isinstance(why, StoppedError) and not claim.sent
             refusal = Ending(outcome=Outcome.REFUSED, reason=Reason.STOPPED, detail=str(why))
             return refusal if stopped else await self._unsendable(claim, str(why))
         if result is PublishResult.NOBODY_LISTENS:
             return Later(
-                reason=Reason.DEVICE_OFFLINE, after=_LISTENS_AGAIN, error="nobody listens", unsent=True
+                reason=Reason.DEVICE_OFFLINE, after=LISTENS_AGAIN, error="nobody listens", unsent=True
             )
         if result is PublishResult.REFUSED:
             return await self._unsendable(claim, "")
@@ -194,7 +177,7 @@ class Dispatch:
         attempts = claim.attempts + 1
         found = _as_found(answered)
         if claim.may_be_resent and attempts < claim.tier.attempts:
-            wait = self._wait(claim, failures=attempts)
+            wait = self._exchange.wait(claim, failures=attempts)
             why = found.detail or Reason.NO_CONFIRMATION.sentence
             return Later(reason=Reason.RETRYING, after=wait, error=why)
         return found
@@ -208,36 +191,7 @@ class Dispatch:
         """Ask the device for the reading that shows the effect; says nothing where none does."""
         if claim.plan is None or claim.plan.wish is None:
             return Answered(is_over=True)
-        return await self._ask(claim, StepName.READ_BACK)
-
-    async def _ask(self, claim: Claim, question: StepName) -> Answered:
-        """Read the device; raises LinkError if it cannot be asked."""
-        try:
-            result = await self._desk.publish(claim, question)
-        except RejectedError:
-            return Answered(is_over=True)
-        if result is PublishResult.NOBODY_LISTENS:
-            return Answered(is_over=True)
-        return await self._await(claim)
-
-    async def _await(self, claim: Claim) -> Answered:
-        """Wait until the last step's time is over or enough is known, renewing the lease (SPEC L1)."""
-        level = claim.rule.confirmation
-        while True:
-            # Only who sees the work go on renews: a heartbeat of its own would outlive it (SPEC Q5).
-            answered = await self._desk.await_confirmation(claim, level=level, within=claim.lease / 3)
-            if answered.is_enough(level):
-                return answered
-            await self._desk.renew(claim)
-
-    def _when_linked(self, claim: Claim, why: LinkError, *, unsent: bool = False) -> Later:
-        """Go on when the broker is back; when it stands and has too much to do, a little later."""
-        after = self._wait(claim, failures=1) if why.trouble is Trouble.BUSY else None
-        return Later(reason=Reason.BROKER_AWAY, after=after, error=str(why), unsent=unsent)
-
-    def _wait(self, claim: Claim, *, failures: int) -> timedelta:
-        tier = claim.tier
-        return delay(failures, first=tier.first_delay, longest=tier.longest_delay, chance=self._chance())
+        return await self._exchange.ask(claim, StepName.READ_BACK)
 
 
 def _succeeded(confirmed: Confirmed, reason: Reason | None) -> Ending:
@@ -267,15 +221,10 @@ def _as_found(answered: Answered) -> Ending:
             return Ending(outcome=Outcome.UNKNOWN, reason=Reason.NO_CONFIRMATION, level=level)
 
 
-def _is_offline(world: World) -> bool:
-    held = None if world.shadow is None else world.shadow.state.get(AVAILABILITY)
-    return held is not None and held.value == "offline"
-
-
 def _shows_wish(claim: Claim) -> bool:
     """Whether the shadow shows what is asked for."""
     wish = None if claim.plan is None else claim.plan.wish
-    held = _known(claim.world, None if wish is None else wish.reading)
+    held = known(claim.world, None if wish is None else wish.reading)
     return wish is not None and held is not None and wish.met_by(held.value)
 
 
@@ -286,47 +235,16 @@ def _needs_reading(claim: Claim, now: timedelta) -> bool:
     policy asks for, when the issuer decided on what is not live, or when the action wants to know something
     more freshly than it is known.
     """
-    if _decided_on(claim, claim.world):
+    if decided_on(claim, claim.world):
         return True
     plan = claim.plan
-    held = _known(claim.world, None if plan is None or plan.wish is None else plan.wish.reading)
+    held = known(claim.world, None if plan is None or plan.wish is None else plan.wish.reading)
     if _shows_wish(claim) and held is not None:
         return held.live_at is None or not _SHOWN.reaches(claim.rule.confirmation)
-    return _lacks(plan, claim.world, now)
+    return lacks(plan, claim.world, now)
 
 
 def _is_told_by_shadow(claim: Claim) -> bool:
     """Whether what is known, and fresh enough, answers for the device: a precondition, or that it is so."""
     has_terms = claim.asked.command.precondition is not None or bool(claim.plan and claim.plan.requires)
     return has_terms or _shows_wish(claim)
-
-
-def _decided_on(claim: Claim, world: World) -> set[ReadingName]:
-    """The readings on which the issuer decided, and which are not live: the device may be otherwise now."""
-    precondition, shadow = claim.asked.command.precondition, world.shadow
-    if precondition is None or shadow is None:
-        return set()
-    is_whole = precondition.version is not None or precondition.etag is not None
-    named = shadow.state.keys() - {AVAILABILITY} if is_whole else precondition.readings.keys()
-    return {name for name in named if name in shadow.state and shadow.state[name].live_at is None}
-
-
-def _learnt_nothing(claim: Claim, world: World) -> bool:
-    """Whether the device, read for what the issuer decided on, has told nothing of it."""
-    missed = _decided_on(claim, claim.world)
-    return bool(missed) and missed <= _decided_on(claim, world)
-
-
-def _lacks(plan: Plan | None, world: World, now: timedelta) -> bool:
-    """Whether something that the action wants to know is not known, or not freshly enough."""
-    return plan is not None and any(
-        (known := _known(world, needed.reading)) is None
-        or known.live_at is None
-        or now - timedelta(microseconds=known.live_at // 1000) > needed.fresher_than
-        for needed in plan.requires
-    )
-
-
-def _known(world: World, reading: ReadingName | None) -> StateReading | None:
-    shadow = world.shadow
-    return None if shadow is None or reading is None else shadow.state.get(reading)

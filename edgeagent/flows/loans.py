@@ -5,16 +5,17 @@ the other. A claim that nobody brings back is forgotten when its lease has lapse
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.sources import Value
-from edgeagent.core.profile.plan import Step
+from edgeagent.core.saga import Mark
 from edgeagent.core.work import Claim, StepName
 from edgeagent.errors import LostRaceError
 from edgeagent.flows.confirmations import Confirmations, Waiter
 from edgeagent.flows.holdtimes import HoldTimes, Kind
+from edgeagent.flows.steps import Planned
 from edgeagent.ids import ReadingName
 from edgeagent.metrics import Metrics
 
@@ -29,6 +30,8 @@ class Loan:
         since: boot time at which it went out.
         lane: of which lane.
         kind: of work; None when the device is not known any more.
+        marks: what is recorded of the parts of its plan, by their numbers.
+        about: which part the messages are about, and whether they undo it.
         act: waits for what answers the command itself, also while the device is read back.
         last: waits for what answers the last step.
     """
@@ -38,6 +41,8 @@ class Loan:
     since: timedelta
     lane: Tier
     kind: Kind | None
+    marks: dict[int, Mark] = field(default_factory=dict)
+    about: tuple[int, bool] = (0, False)
     act: Waiter | None = None
     last: Waiter | None = None
 
@@ -91,7 +96,13 @@ class Loans:
         return loan.act
 
     def wait_for(
-        self, claim: Claim, step: StepName, planned: Step, before: Mapping[ReadingName, Value]
+        self,
+        claim: Claim,
+        step: StepName,
+        planned: Planned,
+        before: Mapping[ReadingName, Value],
+        *,
+        part: int = 0,
     ) -> Waiter:
         """Begin to wait for what answers a step, before it is sent.
 
@@ -100,14 +111,19 @@ class Loans:
             step: which.
             planned: the step itself.
             before: what the device showed live.
+            part: of which part of the plan.
         """
         loan = self.of(claim)
+        if loan.about != (part, step.is_backward):
+            # What answers another part says nothing of this one.
+            self._close(loan.act)
+            loan.about, loan.act = (part, step.is_backward), None
         if loan.last is not loan.act:
             self._close(loan.last)
-        wish = claim.plan.wish if claim.plan is not None and step is not StepName.ACT else None
-        waiter = loan.last = self._confirmations.open(claim.device, planned.expectation, wish)
+        wish = None if step.acts else planned.wish
+        waiter = loan.last = self._confirmations.open(claim.device, planned.step.expectation, wish)
         waiter.know(before)
-        if step is StepName.ACT:
+        if step.acts:
             self._close(loan.act)
             loan.act = waiter
             self._confirmations.narrow_late(claim.device)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from edgeagent.contracts.actions import ActionName
+from edgeagent.contracts.actions import ActionName, made_of
 from edgeagent.contracts.policy import Policy, Role, RoleKind, id_of_key
 from edgeagent.contracts.reports.policy import ActionReport, BansShown, PolicyShown, RoleShown
 from edgeagent.core.gate.roles import in_time, local_roles
@@ -99,7 +99,7 @@ def _shown(role: Role) -> RoleShown:
 
 
 def _banned(policy: Policy, action: ActionName, device: DeviceId | None) -> str:
-    if action in policy.bans.actions:
+    if not made_of(action).isdisjoint(policy.bans.actions):
         return f"no {action} on any device"
     if device is not None and device in policy.bans.devices:
         return f"nothing to {device}"

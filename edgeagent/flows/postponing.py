@@ -16,6 +16,7 @@ from edgeagent.core.blame import blame_of
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import Claim, Later
 from edgeagent.flows.claims import about, fields_of, key_of, running
+from edgeagent.flows.stepping import unsent
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.store import audit, inbox, locks, outbox
 from edgeagent.store.database import Transaction
@@ -53,7 +54,7 @@ class Postponing:
         later, now = self.later, self.now
         locks.release(tx, key_of(claim))
         if later.unsent:
-            inbox.note_unsent(tx, claim.run)
+            unsent(tx, claim.run)
         row = running(tx, claim.run)
         due = None if later.after is None else (now.milliseconds + later.after // _MILLISECOND, now.boot)
         error, refresh = later.error or None, claim.force_refresh

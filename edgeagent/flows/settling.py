@@ -7,10 +7,11 @@ event (SPEC A4).
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from edgeagent.contracts.actions import CATALOGUE, ActionName
 from edgeagent.contracts.door import encode
 from edgeagent.contracts.event import EventType, Stream
 from edgeagent.contracts.reasons import Reason
-from edgeagent.contracts.receipt import AuditMark, Outcome, Receipt, StateMark
+from edgeagent.contracts.receipt import AuditMark, Outcome, Receipt, StateMark, StepMark
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.blame import blame_of
 from edgeagent.core.envelope import Signer
@@ -25,7 +26,7 @@ from edgeagent.flows.burying import Worked, bury
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import DeviceId, Digest
-from edgeagent.store import audit, inbox, locks, operations, outbox, receipts, revalidations
+from edgeagent.store import audit, inbox, locks, operations, outbox, receipts, revalidations, steps
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Transaction
 from edgeagent.store.inbox_row import Moved, Row
@@ -136,7 +137,8 @@ class Settling:
             },
         )
         head = audit.append(tx, [act], self.around.stamp())
-        event = self._receipt_event(row, ended, AuditMark(number=head.number, hash=Digest(head.hash.hex())))
+        mark = AuditMark(number=head.number, hash=Digest(head.hash.hex()))
+        event = self._receipt_event(tx, row, ended, mark)
         self._keep_receipt(tx, row, event, upcoming)
         self.breakers.ended(tx, row, ending, buried=letter is not None)
 
@@ -148,7 +150,7 @@ class Settling:
             raise BrokenInvariantError("a receipt got another number than its audit row says")
         receipts.save(tx, row.run, number, event, incarnation=incarnation)
 
-    def _receipt_event(self, row: Row, ended: Ended, mark: AuditMark) -> NewEvent:
+    def _receipt_event(self, tx: Transaction, row: Row, ended: Ended, mark: AuditMark) -> NewEvent:
         wall, ending = self.around.clock.wall(), ended.ending
         receipt = Receipt(
             hub=self.around.origin.hub,
@@ -165,6 +167,7 @@ class Settling:
             level=ending.level,
             attempts=row.attempts,
             fence=ended.fence,
+            steps=_steps(tx, row),
             before=ended.before,
             after=ended.after,
             finished_at=wall.best,
@@ -173,3 +176,11 @@ class Settling:
         )
         data = encode(signed_receipt(receipt, self.key))
         return NewEvent(Stream.RECORD, EventType.RECEIPT, row.device, self.around.event_time(), data)
+
+
+def _steps(tx: Transaction, row: Row) -> list[StepMark] | None:
+    """What became of the steps of a command that is made of several; None for all others."""
+    if not CATALOGUE[row.action].parts:
+        return None
+    marks = steps.of(tx, row.run)
+    return [StepMark(action=ActionName(each.name), phase=each.phase, level=each.level) for each in marks]

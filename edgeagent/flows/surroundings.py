@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
 
 from edgeagent.clock import Clock
 from edgeagent.contracts.event import EventTime
@@ -11,6 +13,9 @@ from edgeagent.ids import Epoch, HubId
 from edgeagent.metrics import Metrics
 from edgeagent.ports.crash import CrashPoints
 from edgeagent.store.audit import Stamp
+from edgeagent.store.inbox_row import Now
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,11 @@ class Surroundings:
         """The present, for an audit row."""
         wall = self.clock.wall()
         return Stamp(timestamp_text(wall.best), wall.source)
+
+    def present(self) -> Now:
+        """The present, as leases count it."""
+        clock = self.clock
+        return Now(clock.boot_id, clock.boot() // _MILLISECOND, self.origin.incarnation)
 
     def event_time(self) -> EventTime:
         """The present, for an event."""

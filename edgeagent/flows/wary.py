@@ -23,7 +23,9 @@ from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.gate.judging import judge
 from edgeagent.core.gate.verdict import Accept, Hold, Moment, Refuse
 from edgeagent.core.gate.world import World
-from edgeagent.core.testimony import Evidence, doubt
+from edgeagent.core.knowledge import begun
+from edgeagent.core.saga import Mark, Phase, has_begun
+from edgeagent.core.testimony import Evidence, doubt, doubt_mark
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
 from edgeagent.errors import BrokenInvariantError, LostRaceError, SuspiciousError
 from edgeagent.metrics import Metrics
@@ -72,7 +74,7 @@ class WaryDesk:
             claim = await self._desk.claim(lane, holder)
         finally:
             self._waits(-1)
-        self._seen[claim.token] = Evidence(worlds=(claim.world,))
+        self._seen[claim.token] = Evidence(worlds=(claim.world,), has_begun=has_begun(claim.steps))
         return claim
 
     async def renew(self, claim: Claim) -> None:
@@ -80,25 +82,32 @@ class WaryDesk:
         self._evidence(claim)
         await self._desk.renew(claim)
 
-    async def publish(self, claim: Claim, step: StepName) -> PublishResult:
+    async def publish(self, claim: Claim, step: StepName, part: int = 0) -> PublishResult:
         """Send a step, if it is the next one and the gate still says so."""
-        evidence = self._evidence(claim)
-        if step is not StepName.ACT:
+        evidence = self._evidence(claim).of(part, backward=step.is_backward)
+        if not step.acts:
             if evidence.questions >= _MOST_QUESTIONS:
                 raise SuspiciousError("it asks the device too much")
-            self._note(claim, lambda seen: replace(seen, questions=seen.questions + 1))
-            return await self._desk.publish(claim, step)
+            self._note(claim, lambda _: replace(evidence, questions=evidence.questions + 1))
+            return await self._desk.publish(claim, step, part)
         if evidence.is_acted or (claim.sent and not claim.may_be_resent):
             raise SuspiciousError("the plan has no such step any more")
-        if claim.attempts >= claim.tier.attempts:
+        tries = _tries(claim, step, part)
+        if tries >= claim.tier.attempts:
             raise SuspiciousError("its attempts are spent")
-        await self._judge(claim)
-        if claim.attempts:
-            self._metrics.retries.inc()
-        self._note(claim, lambda seen: replace(seen, is_acted=True))
-        result = await self._desk.publish(claim, step)
-        self._note(claim, lambda seen: replace(seen, result=result))
+        if not step.is_backward:
+            await self._judge(claim)
+        if tries:
+            self._metrics.retries.labels(claim.rule.tier).inc()
+        self._note(claim, lambda _: replace(evidence, is_acted=True))
+        result = await self._desk.publish(claim, step, part)
+        self._note(claim, lambda seen: replace(seen, result=result, has_begun=True))
         return result
+
+    async def checkpoint(self, claim: Claim, mark: Mark) -> None:
+        """Record what became of a part, if the hub has seen what is said of it."""
+        self._believe(claim, doubt_mark(claim, mark, self._evidence(claim)))
+        await self._desk.checkpoint(claim, mark)
 
     async def await_confirmation(self, claim: Claim, *, level: Level, within: timedelta) -> Answered:
         """Wait until the last step is proven to ``level``, denied, read back or over; at most so long."""
@@ -139,10 +148,15 @@ class WaryDesk:
         Raises:
             LostRaceError: it says something else than at the claim; the command is not the worker's any more.
         """
-        verdict = judge(claim.asked, await self._desk.read_device(claim), Moment.ACT)
+        is_begun = bool(claim.plan and claim.plan.parts) and self._evidence(claim).has_begun
+        asked = begun(claim.asked) if is_begun else claim.asked
+        verdict = judge(asked, await self._desk.read_device(claim), Moment.ACT)
         match verdict:
             case Accept():
                 return
+            case Refuse() | Hold() if is_begun:
+                # What was done of it has to be undone; that is for the next claim.
+                await self._desk.abandon(claim)
             case Refuse() if claim.sent:
                 # What became of it has to be found out; that is for the next claim.
                 await self._desk.abandon(claim)
@@ -162,7 +176,13 @@ class WaryDesk:
         self._metrics.workers_waiting.set(self.presence.waiting)
 
     def _check(self, claim: Claim, said: Ending | Later) -> None:
-        why = doubt(claim, said, self._evidence(claim))
+        has_parts = bool(claim.plan and claim.plan.parts)
+        # To which end its parts have come, the desk knows.
+        is_known = has_parts and isinstance(said, Ending)
+        self._believe(claim, "" if is_known else doubt(claim, said, self._evidence(claim)))
+
+    def _believe(self, claim: Claim, why: str) -> None:
+        """Go on, unless there is a doubt."""
         if why:
             self._metrics.workers_disbelieved.inc()
             log.warning(
@@ -183,3 +203,11 @@ class WaryDesk:
         evidence = self._seen.get(claim.token)
         if evidence is not None:
             self._seen[claim.token] = change(evidence)
+
+
+def _tries(claim: Claim, step: StepName, part: int) -> int:
+    """How often a step was sent before this claim."""
+    if claim.plan is None or not claim.plan.parts:
+        return claim.attempts
+    under_way = Phase.UNDOING if step.is_backward else Phase.BEGUN
+    return sum(mark.tries for mark in claim.steps if mark.part == part and mark.phase is under_way)

@@ -19,6 +19,8 @@ class CrashPoint(StrEnum):
     """It is recorded that a step is about to be sent; it was not."""
     STEP_SENT = "step_sent"
     """The message has gone to the broker; nothing is known of its effect."""
+    STEP_CHECKPOINTED = "step_checkpointed"
+    """It is recorded what became of a part; the next has not begun."""
     EFFECT_CONFIRMED = "effect_confirmed"
     """The effect is known; the final commit has not begun."""
     COMMAND_SETTLED = "command_settled"

@@ -6,6 +6,7 @@ from typing import Protocol
 from edgeagent.contracts.mqtt import PublishResult
 from edgeagent.contracts.policy import Level, Tier
 from edgeagent.core.gate.world import World
+from edgeagent.core.saga import Mark
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
 from edgeagent.errors import RejectedError
 
@@ -33,14 +34,29 @@ class WorkDesk(Protocol):
         """
         ...
 
-    async def publish(self, claim: Claim, step: StepName) -> PublishResult:
+    async def publish(self, claim: Claim, step: StepName, part: int = 0) -> PublishResult:
         """Send a step, recorded before it leaves; and begin to wait for what answers it.
+
+        Args:
+            claim: whose.
+            step: what is sent.
+            part: of which part of the plan, from 0 on; 0 for a plan that has none.
 
         Raises:
             LostRaceError: the lock is not ours any more; nothing was sent.
             LinkError: the broker cannot be reached; nothing was sent.
             StoppedError: such commands are stopped; nothing was sent.
-            RejectedError: the device has no such step, or the message is too large; nothing was sent.
+            RejectedError: the device has no such step, it is not the next of the plan, or the message is too
+                large; nothing was sent.
+        """
+        ...
+
+    async def checkpoint(self, claim: Claim, mark: Mark) -> None:
+        """Record what became of the part that is next. Of ``mark`` what the desk knows itself is not asked.
+
+        Raises:
+            LostRaceError: the lock is not ours any more; nothing was written.
+            RejectedError: it is not next, or may not become that; nothing was written.
         """
         ...
 
@@ -57,6 +73,7 @@ class WorkDesk(Protocol):
 
         Raises:
             LostRaceError: the lock is not ours any more; nothing was written.
+            RejectedError: the parts of its plan have not come to that end; nothing was written.
         """
         ...
 

@@ -39,6 +39,7 @@ class Death:
     effects: int
 
 
+# What a command of several parts passes besides is in ``test_killed_scene``.
 # The burst makes some 50 commits and uploads: the thirtieth is in the middle of it.
 DEATHS: Final = {
     CrashPoint.EVENTS_COMMITTED: Death(30, Outcome.SUCCEEDED, 1),
@@ -128,7 +129,7 @@ def starts_and_dies(venue: Venue, word: str) -> None:
 
 
 @pytest.mark.requirement("I3", "L3", "Q3", "Q4")
-@pytest.mark.parametrize("point", CrashPoint, ids=str)
+@pytest.mark.parametrize("point", DEATHS, ids=str)
 def test_a_death_at_a_named_point_loses_nothing_and_lets_no_one_shot_act_twice(
     point: CrashPoint, venue: Venue
 ) -> None:

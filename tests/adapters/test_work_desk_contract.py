@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from edgeagent.contracts.actions import ActionName
+from edgeagent.contracts.command import Command
 from edgeagent.contracts.order import Verb
-from edgeagent.contracts.policy import Level, Tier
+from edgeagent.contracts.policy import ActionRule, Level, Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.contracts.reports.switch import SwitchRequest
@@ -17,8 +19,9 @@ from edgeagent.core.confirmation import Confirmed
 from edgeagent.core.gate.judging import judge
 from edgeagent.core.gate.verdict import Accept, Moment
 from edgeagent.core.lifecycle import State
+from edgeagent.core.saga import Mark, Phase
 from edgeagent.core.work import Claim, Ending, Later, StepName
-from edgeagent.errors import LostRaceError
+from edgeagent.errors import LostRaceError, RejectedError
 from edgeagent.flows.claims import LEASE
 from edgeagent.flows.dispatch import Dispatch
 from edgeagent.ids import ReadingName, device_id, label
@@ -284,3 +287,91 @@ async def test_a_device_of_a_shipped_family_is_known_as_well(shop: Shop) -> None
 
     assert claim.plan is not None
     assert isinstance(judge(claim.asked, claim.world, Moment.ACT), Accept)
+
+
+# Commands that are made of several parts.
+
+
+async def presents(shop: Shop) -> Command:
+    """Have a command come that wakes the television, selects its input and sets its volume."""
+    rule = ActionRule(tier=Tier.LOW)
+    await shop.hub.has_policy(version=2, actions={ActionName.PRESENT: rule, POWER: rule})
+    command = shop.hub.command(ActionName.PRESENT, input="HDMI 2", volume=30)
+    await shop.hub.admits(command)
+    return command
+
+
+@pytest.mark.requirement("S1")
+async def test_the_parts_of_a_command_are_worked_to_the_end(shop: Shop) -> None:
+    command = await presents(shop)
+
+    await shop.works()
+
+    receipt = await shop.hub.ended(command)
+    assert (receipt.outcome, receipt.level, receipt.attempts) == (Outcome.SUCCEEDED, Level.APPLIED, 3)
+    assert shop.tv.effects == [("power", True), ("input", "HDMI 2"), ("volume", 30)]
+
+
+@pytest.mark.requirement("S1", "S2")
+async def test_the_parts_of_a_command_are_undone_where_a_later_one_fails(shop: Shop) -> None:
+    shop.tv.refuses("not now", of="volume")
+    command = await presents(shop)
+
+    await shop.works()
+
+    receipt = await shop.hub.ended(command)
+    assert (receipt.outcome, receipt.reason) == (Outcome.ROLLED_BACK, Reason.DEVICE_REFUSED)
+    assert shop.tv.shows == {"power": False, "volume": 10, "input": "HDMI 1"}
+
+
+@pytest.mark.requirement("S1", "R5")
+async def test_who_takes_a_command_over_goes_on_where_its_parts_stand(shop: Shop) -> None:
+    command = await presents(shop)
+    gone = shop.desk()
+    claim = await shop.claims(gone)
+    await gone.publish(claim, StepName.ACT, 0)
+    await gone.await_confirmation(claim, level=Level.APPLIED, within=SECOND)
+    await gone.checkpoint(claim, Mark(part=0, name="power", phase=Phase.DONE, level=Level.APPLIED))
+    await gone.publish(claim, StepName.ACT, 1)
+    shop.hub.passes(LEASE)
+
+    await shop.works()
+
+    assert (await shop.hub.ended(command)).outcome is Outcome.SUCCEEDED
+    assert shop.tv.effects == [("power", True), ("input", "HDMI 2"), ("volume", 30)]
+
+
+@pytest.mark.requirement("S1")
+async def test_a_part_that_is_not_next_is_neither_sent_nor_recorded(shop: Shop) -> None:
+    await presents(shop)
+    desk = shop.desk()
+    claim = await shop.claims(desk)
+    before = shop.hub.contents()
+
+    with pytest.raises(RejectedError):
+        await desk.publish(claim, StepName.ACT, 2)
+    with pytest.raises(RejectedError):
+        await desk.publish(claim, StepName.UNDO, 0)
+    with pytest.raises(RejectedError):
+        await desk.checkpoint(claim, Mark(part=1, name="input", phase=Phase.BARRED))
+
+    assert (shop.hub.contents(), shop.hub.bus.published) == (before, [])
+
+
+@pytest.mark.requirement("S1", "S2")
+@pytest.mark.parametrize("outcome", [Outcome.SUCCEEDED, Outcome.ROLLED_BACK, Outcome.FAILED], ids=str)
+async def test_an_end_to_which_the_parts_have_not_come_is_not_taken(shop: Shop, outcome: Outcome) -> None:
+    command = await presents(shop)
+    desk = shop.desk()
+    claim = await shop.claims(desk)
+    await desk.publish(claim, StepName.ACT, 0)
+    # What the television shows is taken in beside us.
+    await shop.hub.settles()
+    await shop.hub.breathes()
+    before = shop.hub.contents()
+
+    with pytest.raises(RejectedError):
+        await desk.finish(claim, Ending(outcome=outcome, level=Level.APPLIED))
+
+    assert shop.hub.contents() == before
+    assert (await shop.hub.row(command)).state is State.RUNNING

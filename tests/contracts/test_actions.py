@@ -14,9 +14,12 @@ from edgeagent.contracts.actions import (
     Arguments,
     ArgumentValue,
     Effect,
+    made_of,
     slot_of,
 )
 from edgeagent.contracts.command import Command
+from edgeagent.contracts.order import covers
+from edgeagent.contracts.policy import Tier
 from edgeagent.errors import MalformedError
 
 pytestmark = pytest.mark.requirement("V1")
@@ -38,6 +41,8 @@ GOOD: dict[ActionName, Arguments] = {
     ActionName.IDENTIFY: {},
     ActionName.REBOOT: {},
     ActionName.REFRESH: {},
+    ActionName.PRESENT: {"input": "HDMI 1", "volume": 20},
+    ActionName.SCENE: {"level": 40, "kelvin": 2700},
 }
 each_action = pytest.mark.parametrize("action", ActionName, ids=str)
 values = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
@@ -171,3 +176,36 @@ def test_every_good_set_of_arguments_fits_into_a_command() -> None:
     room = Command.model_fields["arguments"].metadata[0].max_length
 
     assert max(len(spec.arguments) for spec in CATALOGUE.values()) <= room
+
+
+MADE = [name for name in ActionName if CATALOGUE[name].parts]
+
+
+@pytest.mark.requirement("S1", "S2")
+@pytest.mark.parametrize("action", MADE, ids=str)
+def test_what_an_action_is_made_of_can_be_checked_and_undone(action: ActionName) -> None:
+    for part in CATALOGUE[action].parts:
+        whole, own = CATALOGUE[action], CATALOGUE[part.action]
+        assert (own.effect, own.parts) == (Effect.ABSOLUTE, ())
+        assert own.reading is not None
+        assert own.shows is not None
+        assert {*part.given, *part.takes} >= {
+            name for name, known in own.arguments.items() if not known.optional
+        }
+        assert set(part.takes.values()) <= whole.arguments.keys()
+
+
+@pytest.mark.requirement("S1")
+@pytest.mark.parametrize("action", MADE, ids=str)
+def test_every_argument_of_an_action_that_is_made_of_others_goes_somewhere(action: ActionName) -> None:
+    taken = [name for part in CATALOGUE[action].parts for name in part.takes.values()]
+
+    assert sorted(taken) == sorted(CATALOGUE[action].arguments)
+    assert made_of(action) == {action, *(part.action for part in CATALOGUE[action].parts)}
+
+
+@pytest.mark.requirement("B3")
+def test_a_stop_of_one_action_stops_what_is_made_of_it() -> None:
+    assert covers("action:input", ActionName.PRESENT, Tier.LOW)
+    assert not covers("action:present", ActionName.INPUT, Tier.LOW)
+    assert not covers("action:brightness", ActionName.PRESENT, Tier.LOW)

@@ -185,9 +185,9 @@ class Hub(Recorded):
             await self.now.store.read(lambda _: None)
             await self.now.store.write(lambda _: None)
 
-    async def is_killed(self, point: CrashPoint, lane: Tier = Tier.LOW) -> None:
-        """Claim and work what is due, and die at a point on the way."""
-        self.points.dies_at(point)
+    async def is_killed(self, point: CrashPoint, lane: Tier = Tier.LOW, *, nth: int = 1) -> None:
+        """Claim and work what is due, and die at the ``nth`` passing of a point on the way."""
+        self.points.dies_at(point, nth=nth)
         ingest = self.now.taking_in
         working = asyncio.create_task(self.works(lane))
         await asyncio.wait((working, ingest), return_when=asyncio.FIRST_COMPLETED)

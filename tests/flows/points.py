@@ -18,12 +18,14 @@ class Points:
 
     def __init__(self) -> None:
         self._last: CrashPoint | None = None
+        self._left = 1
         self._happens: dict[CrashPoint, Callable[[], None]] = {}
         self.passed: list[CrashPoint] = []
 
-    def dies_at(self, point: CrashPoint | None) -> None:
-        """End the process when it next passes ``point``; None: let it live."""
+    def dies_at(self, point: CrashPoint | None, *, nth: int = 1) -> None:
+        """End the process when it passes ``point`` for the ``nth`` time from now on; None: let it live."""
         self._last = point
+        self._left = nth
 
     def happens_at(self, point: CrashPoint, what: Callable[[], None]) -> None:
         """Let something happen when ``point`` is next passed."""
@@ -36,5 +38,7 @@ class Points:
         if what is not None:
             what()
         if point is self._last:
-            self._last = None
-            raise KilledError(point)
+            self._left -= 1
+            if self._left == 0:
+                self._last = None
+                raise KilledError(point)

@@ -28,6 +28,7 @@ _EVERYTHING: Final = (
     "SELECT * FROM audit ORDER BY number",
     "SELECT * FROM approvals",
     "SELECT * FROM stops",
+    "SELECT * FROM steps ORDER BY run, part",
     "SELECT * FROM orders",
 )
 

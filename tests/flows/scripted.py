@@ -33,7 +33,11 @@ class Television:
         self._topic = device
         self._passes = passes
         self._deaf = False
+        self._deaf_to: set[str] = set()
+        self._refuses_of: dict[str, str] = {}
+        self._meanwhile_at: dict[str, Callable[[], object]] = {}
         self._silent = 0
+        self._silent_to = ""
         self._mute = False
         self._refuses = ""
         self._first_shows: dict[str, JsonValue] = {}
@@ -62,23 +66,35 @@ class Television:
     def obeys(self) -> None:
         """It does as it is told, and shows it."""
         self._deaf, self._silent, self._mute, self._refuses = False, 0, False, ""
+        self._deaf_to, self._refuses_of = set(), {}
         self._first_shows = {}
 
-    def is_silent(self, times: int = 1_000) -> None:
-        """It does what it is told the next times and does not show it; it answers questions."""
-        self._silent = times
+    def is_silent(self, times: int = 1_000, to: str = "") -> None:
+        """It does what it is told the next times and does not show it; it answers questions.
 
-    def is_deaf(self) -> None:
-        """It hears no command; it answers questions."""
-        self._deaf = True
+        Args:
+            times: how often.
+            to: only what it is told by this name.
+        """
+        self._silent, self._silent_to = times, to
+
+    def is_deaf(self, to: str = "") -> None:
+        """It hears no command, or not those of one name; it answers questions."""
+        if to:
+            self._deaf_to.add(to)
+        else:
+            self._deaf = True
 
     def is_mute(self) -> None:
         """It answers no question."""
         self._mute = True
 
-    def refuses(self, words: str) -> None:
-        """It says no to commands."""
-        self._refuses = words
+    def refuses(self, words: str, of: str = "") -> None:
+        """It says no to commands, or to those of one name."""
+        if of:
+            self._refuses_of[of] = words
+        else:
+            self._refuses = words
 
     def shows_first(self, **values: JsonValue) -> None:
         """Before it obeys, it reports what was on its way already."""
@@ -92,6 +108,10 @@ class Television:
         """While it is asked for its state, something else happens."""
         self._meanwhile = happens
 
+    def meanwhile_at(self, name: str, happens: Callable[[], object]) -> None:
+        """When it is next told a command of that name, something else happens first."""
+        self._meanwhile_at[name] = happens
+
     def says(self, **fields: JsonValue) -> None:
         """It has something to say that is no state."""
         self._say("said", fields)
@@ -99,11 +119,15 @@ class Television:
     def _obey(self, message: Outgoing) -> None:
         name = message.topic.rpartition("/")[2]
         value = json.loads(message.payload)["value"]
-        if self._refuses:
+        happens = self._meanwhile_at.pop(name, None)
+        if happens is not None:
+            happens()
+        refuses = self._refuses or self._refuses_of.get(name, "")
+        if refuses:
             self._passes(_SOON)
-            self.says(error=self._refuses)
+            self.says(error=refuses)
             return
-        if self._deaf:
+        if self._deaf or name in self._deaf_to:
             self._passes(_STEP)
             return
         if self._first_shows:
@@ -114,7 +138,7 @@ class Television:
             self.shows[name] = value
         elif name == "toggle":
             self.shows["power"] = not self.shows["power"]
-        if self._silent:
+        if self._silent and self._silent_to in {"", name}:
             self._silent -= 1
             self._passes(_STEP)
             return

@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 )
 from typing_extensions import override
 
-from edgeagent.contracts.actions import CATALOGUE, Effect
+from edgeagent.contracts.actions import CATALOGUE, ActionName, Effect, made_of
 from edgeagent.contracts.command import Command
 from edgeagent.contracts.event import EventType
 from edgeagent.contracts.policy import Tier
@@ -41,10 +41,22 @@ from edgeagent.store import audit, locks
 from tests.flows.commanding import Hub
 from tests.flows.points import KilledError
 from tests.flows.scripted import Television
-from tests.flows.signing import MILLISECOND, MINUTE, OTHER_TV, POWER, REBOOT, SECOND, TOGGLE, TV, VOLUME
+from tests.flows.signing import (
+    INPUT,
+    MILLISECOND,
+    MINUTE,
+    OTHER_TV,
+    POWER,
+    REBOOT,
+    SECOND,
+    TOGGLE,
+    TV,
+    VOLUME,
+)
 
 T = TypeVar("T")
 
+PRESENT: Final = ActionName.PRESENT
 ATTEMPTS: Final = 3
 WORKERS: Final = ("worker-1", "worker-2")
 LANES: Final = (Tier.LOW, Tier.MEDIUM)
@@ -52,7 +64,14 @@ LONG_AFTER: Final = 20 * MINUTE
 
 devices = st.sampled_from([TV, OTHER_TV])
 workers = st.sampled_from(WORKERS)
-points = st.sampled_from([CrashPoint.STEP_RECORDED, CrashPoint.STEP_SENT, CrashPoint.EFFECT_CONFIRMED])
+points = st.sampled_from(
+    [
+        CrashPoint.STEP_RECORDED,
+        CrashPoint.STEP_SENT,
+        CrashPoint.STEP_CHECKPOINTED,
+        CrashPoint.EFFECT_CONFIRMED,
+    ]
+)
 moods = st.sampled_from(["obeys", "silent", "deaf", "deaf and mute", "refuses"])
 lengths = st.sampled_from([MILLISECOND, SECOND, LEASE / 2, LEASE, 2 * LEASE, 2 * MINUTE])
 Make = Callable[[Hub, DeviceId], Command]
@@ -61,6 +80,7 @@ WISHES: Final[dict[str, Make]] = {
     "off": lambda hub, device: hub.command(POWER, device=device, on=False),
     "louder": lambda hub, device: hub.command(VOLUME, device=device, level=30),
     "toggle": lambda hub, device: hub.command(TOGGLE, device=device),
+    "present": lambda hub, device: hub.command(PRESENT, device=device, input="HDMI 2", volume=30),
     "reboot": lambda hub, device: hub.command(REBOOT, device=device),
 }
 wishes = st.sampled_from(sorted(WISHES))
@@ -104,7 +124,8 @@ class CommandsOverTime(RuleBasedStateMachine):
 
     async def _begin(self) -> None:
         await self._hub.starts()
-        await self._hub.has_policy()
+        policy = self._hub.keys.policy()
+        await self._hub.has_policy(version=2, actions={**policy.actions, PRESENT: policy.actions[POWER]})
         for device in (TV, OTHER_TV):
             self._televisions[device] = await self._hub.television(device)
 
@@ -249,12 +270,38 @@ class CommandsOverTime(RuleBasedStateMachine):
         for name, attempts in self._hub.rows("SELECT command, attempts FROM inbox"):
             command = self._commands[CommandId(str(name))]
             most = ATTEMPTS if CATALOGUE[command.action].effect is Effect.ABSOLUTE else 1
+            # Each part may be done and undone.
+            most *= 2 * len(CATALOGUE[command.action].parts) or 1
             assert int(str(attempts)) <= most, command
-            tried[command.devices[0], command.action] += int(str(attempts))
+            for action in made_of(command.action):
+                tried[command.devices[0], action] += int(str(attempts))
         sent = Counter(message.topic for message in self._hub.bus.published)
         for device in (TV, OTHER_TV):
-            for action in (POWER, VOLUME, TOGGLE, REBOOT):
+            for action in (POWER, VOLUME, INPUT, TOGGLE, REBOOT):
                 assert sent[topic(f"{device}/set/{action}")] <= tried[device, action]
+
+    @invariant()
+    def what_is_made_of_parts_ends_as_its_parts_have(self) -> None:
+        """All of them done, or none of them but those that are told to be stuck; at most one is under way."""
+        if not self._commands:
+            return
+        parts: dict[object, list[str]] = {}
+        state_of: dict[object, str] = {}
+        for run, state, phase in self._hub.rows(
+            "SELECT i.run, i.state, s.phase FROM steps s JOIN inbox i ON i.run = s.run ORDER BY s.run, s.part"
+        ):
+            state_of[run] = str(state)
+            parts.setdefault(run, []).append(str(phase))
+        for run, phases in parts.items():
+            assert sum(phase in {"begun", "undoing"} for phase in phases) <= 1
+            match state_of[run]:
+                case "succeeded":
+                    assert set(phases) <= {"found", "done"}
+                    assert len(phases) == len(CATALOGUE[PRESENT].parts)
+                case "rolled_back" | "failed" | "refused" | "expired":
+                    assert not {"begun", "done", "unsure", "undoing", "stuck"} & set(phases)
+                case "rollback_failed":
+                    assert "stuck" in phases
 
     @invariant()
     def each_device_is_worked_by_one_at_most(self) -> None:
@@ -283,7 +330,7 @@ class CommandsOverTime(RuleBasedStateMachine):
 
     @staticmethod
     def _is_act_of(claim: Claim, to: str) -> bool:
-        return to == f"{claim.device}/set/{claim.asked.command.action}"
+        return to in {f"{claim.device}/set/{action}" for action in made_of(claim.asked.command.action)}
 
     def _is_in_the_mood(self, device: DeviceId, mood: str) -> None:
         television = self._televisions[device]
@@ -328,6 +375,6 @@ class CommandsOverTime(RuleBasedStateMachine):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # to bring a failing history down to its core takes a while
-@pytest.mark.requirement("L1", "L2", "L3", "Q4", "I3", "R5", "S3")
+@pytest.mark.requirement("L1", "L2", "L3", "Q4", "I3", "R5", "S1", "S2", "S3")
 def test_whatever_happens_to_commands_in_whatever_order_their_promises_hold() -> None:
     run_state_machine_as_test(CommandsOverTime, settings=settings(max_examples=30, stateful_step_count=30))

@@ -22,6 +22,8 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
+from pydantic import JsonValue
+
 from edgeagent.clock import Clock, ProvenClock, SystemTime
 from edgeagent.contracts.actions import ActionName, Arguments
 from edgeagent.contracts.command import Precondition
@@ -48,6 +50,9 @@ PLUG: Final = DeviceId("02A1B2000001")
 SHELLY: Final = DeviceId("shellyplugsg3-02a1b2000000")
 """The Shelly plug of a venue that has one."""
 
+LAMP: Final = DeviceId("02A1B2000101")
+"""The Tasmota lamp of a venue that has one: its brightness and its white can be set."""
+
 NOTHING: Final[Arguments] = MappingProxyType({})
 """No arguments."""
 _CATCH_UP: Final = 60.0
@@ -70,6 +75,7 @@ class Venue:
         plugs: how many Tasmota plugs there are. Their telemetry comes over the telemetry session.
         shelly: whether there is a Shelly plug too. Its telemetry comes over the control session, since the
             same topic confirms commands.
+        lamp: whether there is a lamp too.
         broker_options: lines of mosquitto's configuration.
         state_dir: the agent's state, if that is to lie on another file system.
         cloud_port: where the agent looks for the queue, if something stands before it.
@@ -91,6 +97,7 @@ class Venue:
         *,
         plugs: int = 1,
         shelly: bool = False,
+        lamp: bool = False,
         broker_options: tuple[str, ...] = _BROKER,
         state_dir: Path | None = None,
         cloud_port: int | None = None,
@@ -103,6 +110,7 @@ class Venue:
         self.server.time_key = self.keys.time
         self.devices = [DeviceId(f"02A1B2{number:06X}") for number in range(1, plugs + 1)]
         self._shelly = shelly
+        self._lamps = [LAMP] if lamp else []
         self._state_dir = state_dir
         self._cloud_port = cloud_port
         self._issuer = Issuer([self.keys.desk], ProvenClock(SystemTime()))
@@ -133,7 +141,7 @@ class Venue:
     def settle(self) -> None:
         """Let the running agent find everybody, and admit every plug."""
         self.agent.wait_for_broker()
-        for device in self.devices:
+        for device in (*self.devices, *self._lamps):
             self.agent.admit(device)
         if self._shelly:
             # It told what it is when it came, and nobody keeps that for whoever comes later.
@@ -146,7 +154,12 @@ class Venue:
     def plug_in(self) -> None:
         """Let the appliances come, and wait until they listen."""
         venue = self.folder / "venue.json"
-        appliances = [{"model": "tasmota-plug", "mac": str(device)} for device in self.devices]
+        appliances: list[dict[str, JsonValue]] = [
+            {"model": "tasmota-plug", "mac": str(device)} for device in self.devices
+        ]
+        appliances += [
+            {"model": "tasmota-light", "mac": str(lamp), "settings": {"light": "ct"}} for lamp in self._lamps
+        ]
         if self._shelly:
             appliances.append({"model": "shelly-plug", "mac": SHELLY.rpartition("-")[2].upper()})
         venue.write_text(json.dumps({"appliance": appliances}))

@@ -41,8 +41,14 @@ SAME_ROOM: Final = {
     "edgeagent.profiles": "edgeagent.config",
 }
 
-# Modules that see less than their floor does, so that the worker without network can run them.
-LOWERED: Final = {"edgeagent.flows.dispatch": 5, "edgeagent.flows.firmware": 5}
+# Modules that see less than their floor does, so that the worker without network can run them; each other
+# they see.
+LOWERED: Final = {
+    "edgeagent.flows.dispatch": 5,
+    "edgeagent.flows.exchange": 5,
+    "edgeagent.flows.firmware": 5,
+    "edgeagent.flows.sagas": 5,
+}
 # What the worker may not reach, by whatever way.
 NOT_FOR_THE_WORKER: Final = ("edgeagent.store", "edgeagent.adapters.cloud", "edgeagent.adapters.mqtt")
 # What the issuing side may use: the floors up to this one, and a few rooms above.
@@ -159,7 +165,7 @@ def _fault(name: str, each: Import) -> str:
     own, target = room_of(name), room_of(each.target)
     if own is None or target is None:
         return "imports what stands in no room:"
-    if target[1] > LOWERED.get(name, target[1]):
+    if target[1] > LOWERED.get(name, target[1]) and each.target not in LOWERED:
         return f"sees floors 0 to {LOWERED[name]} only, not"
     if target[0] != own[0] and target[1] >= own[1]:
         return "imports sideways:" if target[1] == own[1] else "imports up:"

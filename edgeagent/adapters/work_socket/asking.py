@@ -10,6 +10,7 @@ from contextlib import suppress
 from edgeagent.adapters.work_socket.records import answered_record, claim_record, world_record
 from edgeagent.contracts.work import (
     AwaitRequest,
+    CheckpointRequest,
     ClaimRequest,
     FailureRecord,
     FinishRequest,
@@ -22,6 +23,7 @@ from edgeagent.contracts.work import (
     WorkAnswer,
 )
 from edgeagent.core.profile.readers import clean
+from edgeagent.core.saga import Mark
 from edgeagent.core.work import Claim, Ending, Later, StepName
 from edgeagent.errors import (
     AgentError,
@@ -115,8 +117,11 @@ class Caller:
             case RenewRequest():
                 await self._desk.renew(claim)
                 return _DONE
-            case PublishRequest(step=step):
-                return WorkAnswer(result=await self._desk.publish(claim, _step(step)))
+            case PublishRequest(step=step, part=part):
+                return WorkAnswer(result=await self._desk.publish(claim, _step(step), part))
+            case CheckpointRequest():
+                await self._desk.checkpoint(claim, _mark(request))
+                return _DONE
             case AwaitRequest(level=level, within=within):
                 answered = await self._desk.await_confirmation(claim, level=level, within=within)
                 return WorkAnswer(answered=answered_record(answered))
@@ -137,6 +142,18 @@ def _step(name: str) -> StepName:
         return StepName(name)
     except ValueError as why:
         raise SuspiciousError(f"no plan has a step {name}") from why
+
+
+def _mark(request: CheckpointRequest) -> Mark:
+    """What is said of a part; all else of it the desk knows."""
+    return Mark(
+        part=request.part,
+        name="",
+        phase=request.phase,
+        level=request.level,
+        reason=request.reason,
+        detail=request.detail or "",
+    )
 
 
 def _failure(why: AgentError) -> WorkAnswer:

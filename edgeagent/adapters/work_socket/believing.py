@@ -18,6 +18,7 @@ from edgeagent.contracts.work import (
     ContradictedRecord,
     DeadlineRecord,
     DeviceRecord,
+    MarkRecord,
     ShadowRecord,
     WallRecord,
     WorldRecord,
@@ -32,6 +33,7 @@ from edgeagent.core.operation import OperationState
 from edgeagent.core.profile.compile import Gateway, compile_device
 from edgeagent.core.profile.facts import Facts
 from edgeagent.core.profile.plan import Plan
+from edgeagent.core.saga import Mark
 from edgeagent.core.shadow import Shadow, StateReading
 from edgeagent.core.work import Answered, Claim
 from edgeagent.errors import MalformedError
@@ -66,6 +68,7 @@ def claim_of(record: ClaimRecord) -> Claim:
         force_refresh=record.force_refresh,
         before=None,
         plan=_plan(asked, world),
+        steps=tuple(_mark(each) for each in record.steps),
     )
 
 
@@ -128,6 +131,19 @@ def _policy(record: WorldRecord) -> Policy | None:
 def _device(record: DeviceRecord, hub: HubId) -> Facts:
     profile = decode(DeviceProfile, record.profile, limit=_PROFILE)
     return Facts(compile_device(profile, record.device, record.parameters, gateway=Gateway(hub)))
+
+
+def _mark(record: MarkRecord) -> Mark:
+    return Mark(
+        part=record.part,
+        name=record.name,
+        phase=record.phase,
+        tries=record.tries,
+        before=record.before,
+        level=record.level,
+        reason=record.reason,
+        detail=record.detail,
+    )
 
 
 def _plan(asked: Opened, world: World) -> Plan | None:

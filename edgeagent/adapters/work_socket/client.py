@@ -20,6 +20,7 @@ from edgeagent.contracts.receipt import Outcome
 from edgeagent.contracts.work import (
     ANSWER_BYTES,
     AwaitRequest,
+    CheckpointRequest,
     ClaimRecord,
     ClaimRequest,
     FailureRecord,
@@ -37,6 +38,7 @@ from edgeagent.core.envelope import RefusedEnvelopeError
 from edgeagent.core.gate.world import World
 from edgeagent.core.profile.readers import clean
 from edgeagent.core.retry import BackoffRule, delay
+from edgeagent.core.saga import Mark
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
 from edgeagent.errors import AgentError, LostRaceError, MalformedError, RejectedError, TransientError
 from edgeagent.ports.desk import StoppedError
@@ -83,12 +85,24 @@ class WorkClient:
         """Lengthen the lease."""
         await self._ask(RenewRequest(grip=_grip(claim)), PATIENCE)
 
-    async def publish(self, claim: Claim, step: StepName) -> PublishResult:
+    async def publish(self, claim: Claim, step: StepName, part: int = 0) -> PublishResult:
         """Have a step sent."""
-        answer = await self._ask(PublishRequest(grip=_grip(claim), step=step), PATIENCE)
+        answer = await self._ask(PublishRequest(grip=_grip(claim), step=step, part=part), PATIENCE)
         if answer.result is None:
             raise self._out_of_step("no result came")
         return answer.result
+
+    async def checkpoint(self, claim: Claim, mark: Mark) -> None:
+        """Have it recorded what became of the part that is next."""
+        request = CheckpointRequest(
+            grip=_grip(claim),
+            part=mark.part,
+            phase=mark.phase,
+            level=mark.level,
+            reason=mark.reason,
+            detail=_words(mark.detail),
+        )
+        await self._ask(request, PATIENCE)
 
     async def await_confirmation(self, claim: Claim, *, level: Level, within: timedelta) -> Answered:
         """Wait until the last step is proven to ``level``, denied, read back or over; at most so long."""

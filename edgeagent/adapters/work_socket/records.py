@@ -16,6 +16,7 @@ from edgeagent.contracts.work import (
     DeviceRecord,
     Grip,
     KnownRecord,
+    MarkRecord,
     OperationRecord,
     ReadingRecord,
     ShadowRecord,
@@ -42,6 +43,19 @@ def claim_record(claim: Claim, lane: Tier) -> ClaimRecord:
         attempts=claim.attempts,
         sent=claim.sent,
         force_refresh=claim.force_refresh,
+        steps=[
+            MarkRecord(
+                part=mark.part,
+                name=mark.name,
+                phase=mark.phase,
+                tries=mark.tries,
+                before=mark.before,
+                level=mark.level,
+                reason=mark.reason,
+                detail=mark.detail,
+            )
+            for mark in claim.steps
+        ],
     )
 
 

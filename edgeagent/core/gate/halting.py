@@ -1,5 +1,6 @@
 """What is not done whoever asks: banned for good, stopped for now, or shut out by a breaker (SPEC B2, B3)."""
 
+from edgeagent.contracts.actions import made_of
 from edgeagent.contracts.policy import Policy, WhenOpen
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.gate.verdict import Moment, Opened, Refuse
@@ -10,8 +11,9 @@ from edgeagent.core.stops import stopped_by
 def halted(asked: Opened, world: World, policy: Policy, moment: Moment) -> Refuse | None:
     """Why a command is not done, however well it is signed; None where nothing stands against it."""
     command = asked.command
-    if command.action in policy.bans.actions:
-        return Refuse(Reason.BANNED, f"the policy bans {command.action}")
+    banned = sorted(made_of(command.action) & policy.bans.actions)
+    if banned:
+        return Refuse(Reason.BANNED, f"the policy bans {banned[0]}")
     if asked.device in policy.bans.devices:
         return Refuse(Reason.BANNED, f"the policy bans {asked.device}")
     rule = policy.actions.get(command.action)

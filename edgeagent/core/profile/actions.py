@@ -5,7 +5,7 @@ must say which; where it is there for one, no channel is named, so that one slot
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -17,6 +17,7 @@ from edgeagent.contracts.actions import (
     Arguments,
     ArgumentValue,
     Effect,
+    Part,
 )
 from edgeagent.contracts.policy import Level
 from edgeagent.contracts.recipes import ArgumentRule, Recipe
@@ -80,14 +81,16 @@ class NarrowedAction:
         effect: what a resend does.
         arguments: what may be asked of one channel or another, ``channel`` included.
         best: the highest level that can be proven.
-        variants: the recipes, one for each channel.
+        variants: the recipes, one for each channel; none of an action that is made of others.
+        parts: what it is made of here, in this order.
     """
 
     name: ActionName
     effect: Effect
     arguments: Mapping[str, NarrowedArgument]
     best: Level
-    variants: tuple[Variant, ...]
+    variants: tuple[Variant, ...] = ()
+    parts: tuple[Part, ...] = ()
 
     def check(self, arguments: Arguments) -> None:
         """Refuse arguments that the device does not have, or whose values are out of its range.
@@ -95,7 +98,10 @@ class NarrowedAction:
         Raises:
             MalformedError: names the argument.
         """
-        self.variant(arguments)
+        if self.parts:
+            self._check_values(self.arguments, arguments)
+        else:
+            self.variant(arguments)
 
     def variant(self, arguments: Arguments) -> Variant:
         """The recipe that these arguments ask for.
@@ -104,16 +110,19 @@ class NarrowedAction:
             MalformedError: as for ``check``.
         """
         found = self._named(arguments)
+        self._check_values(found.arguments, arguments)
+        return found
+
+    def _check_values(self, known: Mapping[str, NarrowedArgument], arguments: Arguments) -> None:
         for name in arguments:
             if name not in self.arguments:
                 raise MalformedError(f"there is no argument {name!r}")
-        for name, argument in found.arguments.items():
+        for name, argument in known.items():
             if name not in arguments:
                 if not argument.optional:
                     raise MalformedError(f"the argument {name!r} is missing")
             elif not argument.accepts(arguments[name]):
                 raise MalformedError(f"the argument {name!r} is not in the device's range")
-        return found
 
     def _named(self, arguments: Arguments) -> Variant:
         if CHANNEL not in self.arguments:
@@ -144,6 +153,35 @@ def narrowed(name: ActionName, variants: Sequence[Variant], best: Level) -> Narr
         arguments=MappingProxyType(merged),
         best=best,
         variants=tuple(variants),
+    )
+
+
+def composed(
+    name: ActionName, steps: Sequence[ActionName], actions: Mapping[ActionName, NarrowedAction]
+) -> NarrowedAction | None:
+    """An action that is made of others of the device; None where it has not all that are needed.
+
+    What the device has for several channels is not among them: nothing says which one is meant.
+    """
+    catalogued = CATALOGUE[name]
+    offered = {part.action: part for part in catalogued.parts}
+    parts, arguments, levels = [], {}, []
+    for step in steps:
+        part, known = offered[step], actions.get(step)
+        if known is None or CHANNEL in known.arguments:
+            if catalogued.needs(part):
+                return None
+            continue
+        parts.append(part)
+        levels.append(known.best)
+        for own, whole in part.takes.items():
+            arguments[whole] = replace(known.arguments[own], optional=catalogued.arguments[whole].optional)
+    return NarrowedAction(
+        name=name,
+        effect=catalogued.effect,
+        arguments=MappingProxyType(arguments),
+        best=min(levels, key=list(Level).index),
+        parts=tuple(parts),
     )
 
 

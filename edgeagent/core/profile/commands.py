@@ -11,7 +11,7 @@ from edgeagent.contracts.actions import CATALOGUE, ActionName, Arguments
 from edgeagent.contracts.policy import Level
 from edgeagent.contracts.recipes import Denial, Echo, Question, Recipe, Reply
 from edgeagent.core.lease import Parent
-from edgeagent.core.profile.actions import NarrowedAction, Variant, arguments_of, narrowed
+from edgeagent.core.profile.actions import NarrowedAction, Variant, arguments_of, composed, narrowed
 from edgeagent.core.profile.channels import Channel
 from edgeagent.core.profile.layout import Outline
 from edgeagent.core.profile.parameters import Scope, applies
@@ -57,12 +57,14 @@ class Commands:
         """
         self._outline = outline
         found = {name: self._variants(name, recipes) for name, recipes in outline.profile.commands.items()}
+        single = {
+            name: narrowed(name, variants, self._best(name, variants))
+            for name, variants in found.items()
+            if variants
+        }
+        made = {name: composed(name, steps, single) for name, steps in outline.profile.steps.items()}
         self.actions: Mapping[ActionName, NarrowedAction] = MappingProxyType(
-            {
-                name: narrowed(name, variants, self._best(name, variants))
-                for name, variants in found.items()
-                if variants
-            }
+            single | {name: action for name, action in made.items() if action is not None}
         )
 
     def plan(self, action: ActionName, arguments: Arguments, *, number: int) -> Plan:
@@ -74,12 +76,15 @@ class Commands:
         known = self.actions.get(action)
         if known is None:
             raise MalformedError(f"the device has no action {action}")
+        if known.parts:
+            return self._plan_of_parts(known, arguments, number)
         variant = known.variant(arguments)
         recipe = variant.recipe
         ground = self._ground(variant.channel, written(action, recipe, arguments), number)
         wish = wish_of(action, recipe, arguments, ground.names)
         return Plan(
             action=action,
+            arguments=arguments,
             effect=known.effect,
             steps=(command_step(recipe, self._outline.profile.refusals, ground, wish),),
             wish=wish,
@@ -140,6 +145,20 @@ class Commands:
         for question in (*profile.read, profile.probe):
             if question is not None and applies(question.only_if, own):
                 yield from _topics(question.answers, own)
+
+    def _plan_of_parts(self, whole: NarrowedAction, arguments: Arguments, number: int) -> Plan:
+        whole.check(arguments)
+        asked = [(part.action, part.arguments(arguments)) for part in whole.parts]
+        return Plan(
+            action=whole.name,
+            arguments=arguments,
+            effect=whole.effect,
+            steps=(),
+            wish=None,
+            requires=(),
+            best=whole.best,
+            parts=tuple(self.plan(name, own, number=number) for name, own in asked if own is not None),
+        )
 
     def _question(self, base: str) -> Question | None:
         for question in self._outline.profile.read:

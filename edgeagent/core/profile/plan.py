@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from pydantic import JsonValue
 
-from edgeagent.contracts.actions import ActionName, Effect
+from edgeagent.contracts.actions import ActionName, Arguments, Effect
 from edgeagent.contracts.policy import Level
 from edgeagent.contracts.recipes import Cycle, Denial, Publication, Question, Recipe, Reply
 from edgeagent.contracts.recipes import Echo as EchoRule
@@ -62,20 +62,25 @@ class Plan:
 
     Attributes:
         action: which.
+        arguments: of it.
         effect: what a resend does.
-        steps: what is sent, in order.
+        steps: what is sent; nothing for an action that is made of others.
         wish: what the device shows when it worked; also what "already so" means. None where no
             reading shows it.
         requires: what must be known before.
         best: the highest level that can be proven, reading back included.
+        parts: the plans of the actions that it is made of, in the order in which they are done. Each is
+            planned afresh, with a number of its own, when it is about to be sent.
     """
 
     action: ActionName
+    arguments: Arguments
     effect: Effect
     steps: tuple[Step, ...]
     wish: Wish | None
     requires: tuple[Needed, ...]
     best: Level
+    parts: tuple["Plan", ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

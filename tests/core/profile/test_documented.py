@@ -58,7 +58,7 @@ def test_the_document_names_every_reading_action_and_limit_of_a_family(profile: 
     told = section(profile)
     tables = re.findall(r"`([a-z_]+)`", told)
 
-    assert profile.readings.keys() | profile.commands.keys() <= set(tables)
+    assert profile.readings.keys() | profile.commands.keys() | profile.steps.keys() <= set(tables)
     for limit in profile.limits:
         assert f"* {limit}" in told
 

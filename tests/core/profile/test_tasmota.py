@@ -162,11 +162,21 @@ def test_a_device_that_answers_each_command_on_a_topic_of_its_own_is_heard() -> 
     [
         ({}, {"power", "toggle", "reboot", "refresh"}),
         ({"relays": []}, {"reboot", "refresh"}),
-        ({"light": 1}, {"power", "toggle", "reboot", "refresh", "brightness", "identify"}),
-        ({"light": 3}, {"power", "toggle", "reboot", "refresh", "brightness", "identify", "color"}),
+        ({"light": 1}, {"power", "toggle", "reboot", "refresh", "brightness", "identify", "scene"}),
+        ({"light": 3}, {"power", "toggle", "reboot", "refresh", "brightness", "identify", "color", "scene"}),
         (
             {"light": 5},
-            {"power", "toggle", "reboot", "refresh", "brightness", "identify", "color", "color_temperature"},
+            {
+                "power",
+                "toggle",
+                "reboot",
+                "refresh",
+                "brightness",
+                "identify",
+                "color",
+                "color_temperature",
+                "scene",
+            },
         ),
     ],
 )
