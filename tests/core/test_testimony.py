@@ -30,6 +30,7 @@ def claim(*, sent: bool = False) -> Claim:
     """A command to switch something on."""
     plan = Plan(
         action=ActionName.POWER,
+        arguments={"on": True},
         effect=Effect.ABSOLUTE,
         steps=(),
         wish=Wish(POWER, value=True),
