@@ -333,7 +333,7 @@ async def test_who_takes_a_command_over_goes_on_where_its_parts_stand(shop: Shop
     await gone.await_confirmation(claim, level=Level.APPLIED, within=SECOND)
     await gone.checkpoint(claim, Mark(part=0, name="power", phase=Phase.DONE, level=Level.APPLIED))
     await gone.publish(claim, StepName.ACT, 1)
-    shop.hub.passes(LEASE)
+    shop.hub.passes(3 * LEASE)
 
     await shop.works()
 

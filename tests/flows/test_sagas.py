@@ -19,10 +19,9 @@ from edgeagent.core.saga import Mark, Phase
 from edgeagent.core.stops import Standing
 from edgeagent.core.work import Claim, StepName
 from edgeagent.errors import LostRaceError, RejectedError
-from edgeagent.flows.claims import LEASE
 from edgeagent.ports.crash import CrashPoint
 from tests.flows.commanding import Hub, new_hub
-from tests.flows.signing import INPUT, MINUTE, POWER, SECOND, TV, VOLUME
+from tests.flows.signing import INPUT, MINUTE, POWER, TV, VOLUME
 
 PRESENT = ActionName.PRESENT
 WAITS = 2 * MINUTE
@@ -448,7 +447,7 @@ async def test_a_holder_whose_lease_has_lapsed_records_nothing(hub: Hub) -> None
     await hub.television()
     claim = await begun(hub)
     await hub.now.desk.publish(claim, StepName.ACT, 0)
-    hub.passes(LEASE + SECOND)
+    hub.passes(claim.lease)
 
     with pytest.raises(LostRaceError):
         await hub.now.desk.checkpoint(claim, Mark(part=0, name="power", phase=Phase.DONE))

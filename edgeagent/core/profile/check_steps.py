@@ -22,6 +22,10 @@ def check(profile: DeviceProfile, found: Mistakes) -> None:
             found.unless(step in offered, place, f"{step} is no part of {name}")
             found.unless(step in profile.commands, place, f"there is no command {step}")
             found.unless(times == 1, place, f"{step} is named twice")
+        occupied = {
+            recipe.occupies for step in steps for recipe in profile.commands.get(step, ()) if recipe.occupies
+        }
+        found.unless(len(occupied) <= 1, place, "its steps occupy more than one shared thing")
         for missing in _missing(name, steps):
             found.add(place, f"{missing} is missing")
 

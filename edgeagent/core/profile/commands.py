@@ -101,6 +101,8 @@ class Commands:
         known = self.actions.get(action)
         if known is None:
             raise MalformedError(f"the device has no action {action}")
+        if known.parts:
+            return self._work_of_parts(known, arguments)
         variant = known.variant(arguments)
         recipe, parent = variant.recipe, None
         if recipe.occupies is not None:
@@ -145,6 +147,14 @@ class Commands:
         for question in (*profile.read, profile.probe):
             if question is not None and applies(question.only_if, own):
                 yield from _topics(question.answers, own)
+
+    def _work_of_parts(self, whole: NarrowedAction, arguments: Arguments) -> Work:
+        """All parts, one after the other, and the one shared thing that they may occupy."""
+        whole.check(arguments)
+        asked = [(part.action, part.arguments(arguments)) for part in whole.parts]
+        works = [self.work(name, own) for name, own in asked if own is not None]
+        parent = next((work.parent for work in works if work.parent is not None), None)
+        return Work(lasts=sum((work.lasts for work in works), timedelta(0)), parent=parent)
 
     def _plan_of_parts(self, whole: NarrowedAction, arguments: Arguments, number: int) -> Plan:
         whole.check(arguments)
