@@ -246,6 +246,7 @@ class ClaimRecord(Contract):
         attempts: how often it was sent before.
         sent: whether this run may have been sent already.
         force_refresh: whether the device has to be read before anything is sent.
+        lease: how long it holds without being renewed.
     """
 
     grip: Grip
@@ -256,6 +257,7 @@ class ClaimRecord(Contract):
     attempts: Annotated[int, Field(ge=0)]
     sent: bool
     force_refresh: bool
+    lease: Microseconds
 
 
 class ConfirmedRecord(Contract):

@@ -94,7 +94,7 @@ class WaryDesk:
             raise SuspiciousError("its attempts are spent")
         await self._judge(claim)
         if claim.attempts:
-            self._metrics.retries.inc()
+            self._metrics.retries.labels(claim.rule.tier).inc()
         self._note(claim, lambda seen: replace(seen, is_acted=True))
         result = await self._desk.publish(claim, step)
         self._note(claim, lambda seen: replace(seen, result=result))

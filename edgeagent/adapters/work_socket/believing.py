@@ -66,6 +66,7 @@ def claim_of(record: ClaimRecord) -> Claim:
         force_refresh=record.force_refresh,
         before=None,
         plan=_plan(asked, world),
+        lease=record.lease,
     )
 
 

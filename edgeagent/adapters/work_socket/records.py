@@ -42,6 +42,7 @@ def claim_record(claim: Claim, lane: Tier) -> ClaimRecord:
         attempts=claim.attempts,
         sent=claim.sent,
         force_refresh=claim.force_refresh,
+        lease=claim.lease,
     )
 
 
