@@ -1,6 +1,7 @@
 """Every ``WorkDesk`` is the same to who works: the desk itself, the wary one, and that behind the socket."""
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,9 +14,11 @@ from edgeagent.contracts.policy import Level, Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.contracts.reports.switch import SwitchRequest
+from edgeagent.contracts.work import WorldRecord
 from edgeagent.core.confirmation import Confirmed
 from edgeagent.core.gate.judging import judge
 from edgeagent.core.gate.verdict import Accept, Moment
+from edgeagent.core.gate.world import World
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import Claim, Ending, Later, StepName
 from edgeagent.errors import LostRaceError
@@ -285,3 +288,12 @@ async def test_a_device_of_a_shipped_family_is_known_as_well(shop: Shop) -> None
 
     assert claim.plan is not None
     assert isinstance(judge(claim.asked, claim.world, Moment.ACT), Accept)
+
+
+def test_all_that_the_gate_judges_by_goes_over_the_socket() -> None:
+    """A field that is added to the world and not to its record would be judged here and not there."""
+    fields = {each.name for each in dataclasses.fields(World)}
+
+    # What a breaker has against a command counts when it comes, and not at the act.
+    assert fields - {"shut"} <= set(WorldRecord.model_fields)
+    assert set(WorldRecord.model_fields) - fields == {"policy_sha256"}
