@@ -284,6 +284,7 @@ class ClaimRecord(Contract):
         sent: whether this run may have been sent already.
         force_refresh: whether the device has to be read before anything is sent.
         steps: what is recorded of the parts of the plan.
+        lease: how long it holds without being renewed.
     """
 
     grip: Grip
@@ -294,6 +295,7 @@ class ClaimRecord(Contract):
     attempts: Annotated[int, Field(ge=0)]
     sent: bool
     force_refresh: bool
+    lease: Microseconds
     steps: Annotated[list[MarkRecord], Field(max_length=MOST_PARTS)] = Field(default_factory=list)
 
 

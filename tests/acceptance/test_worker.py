@@ -4,12 +4,15 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.receipt import Outcome
+from edgeagent.ports.crash import CrashPoint
 from tests.support.agents_venue import PLUG
 from tests.support.agents_worker import WorkedVenue
 from tests.support.brokers import wait_until
@@ -174,3 +177,44 @@ def test_an_agent_that_is_killed_finds_its_worker_again(venue: WorkedVenue) -> N
     assert toggle.outcome is Outcome.SUCCEEDED
     assert venue.effects(PLUG, ActionName.TOGGLE) == 1
     assert worker.end() == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """What becomes of a one-shot command when the agent dies, and how often the plug acts on it."""
+
+    outcome: Outcome
+    effects: int
+
+
+DEATHS: Final = {
+    CrashPoint.COMMAND_CLAIMED: Death(Outcome.SUCCEEDED, 1),
+    CrashPoint.STEP_RECORDED: Death(Outcome.UNKNOWN, 0),
+    CrashPoint.STEP_SENT: Death(Outcome.UNKNOWN, 1),
+    CrashPoint.COMMAND_SETTLED: Death(Outcome.SUCCEEDED, 1),
+}
+
+
+@pytest.mark.requirement("I3", "L3", "Q4", "R5")
+@pytest.mark.parametrize("point", DEATHS, ids=str)
+def test_an_agent_that_dies_under_its_worker_does_nothing_twice(
+    venue: WorkedVenue, point: CrashPoint
+) -> None:
+    """The worker lives on, and works for the next start of the agent."""
+    worker = venue.new_worker()
+    assert venue.agent.stop() == 0
+    venue.agent.start(crash=(point, 1))
+    venue.agent.wait_for_broker()
+    worker.start()
+    venue.awaits_work()
+
+    toggle = venue.order(PLUG, ActionName.TOGGLE)
+    wait_until(lambda: venue.approve(toggle, PLUG) or not venue.agent.alive, "the approval", within=LEASE)
+    assert venue.agent.wait_for_end() == -9
+    venue.agent.start()
+
+    assert venue.end_of(toggle).outcome is DEATHS[point].outcome
+    assert venue.effects(PLUG, ActionName.TOGGLE) == DEATHS[point].effects
+    assert worker.end() == 0
+    assert venue.agent.stop() == 0
+    assert venue.audit_break() is None

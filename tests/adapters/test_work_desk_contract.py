@@ -1,6 +1,7 @@
 """Every ``WorkDesk`` is the same to who works: the desk itself, the wary one, and that behind the socket."""
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,9 +16,11 @@ from edgeagent.contracts.policy import ActionRule, Level, Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.contracts.reports.switch import SwitchRequest
+from edgeagent.contracts.work import WorldRecord
 from edgeagent.core.confirmation import Confirmed
 from edgeagent.core.gate.judging import judge
 from edgeagent.core.gate.verdict import Accept, Moment
+from edgeagent.core.gate.world import World
 from edgeagent.core.lifecycle import State
 from edgeagent.core.saga import Mark, Phase
 from edgeagent.core.work import Claim, Ending, Later, StepName
@@ -95,6 +98,7 @@ async def test_a_claim_carries_what_the_gate_judges_by(shop: Shop) -> None:
 
     inside = shop.hub.now.worlds.around_device(TV, None)
     assert (claim.asked.command, claim.device, claim.fence) == (command, TV, 1)
+    assert claim.lease == LEASE
     assert isinstance(judge(claim.asked, claim.world, Moment.ACT), Accept)
     assert (claim.world.policy, claim.world.hub, claim.world.epoch) == (
         inside.policy,
@@ -189,7 +193,7 @@ async def test_what_is_heard_is_told_as_it_was_heard(shop: Shop) -> None:
     claim = await shop.claims(desk)
     await desk.publish(claim, StepName.ACT)
 
-    answered = await desk.await_confirmation(claim, level=Level.APPLIED, within=SECOND)
+    answered = await desk.await_confirmation(claim, level=Level.APPLIED, within=10 * MINUTE)
 
     assert answered.confirmed == Confirmed(Level.APPLIED, 20)
     assert answered.denied is None
@@ -375,3 +379,12 @@ async def test_an_end_to_which_the_parts_have_not_come_is_not_taken(shop: Shop, 
 
     assert shop.hub.contents() == before
     assert (await shop.hub.row(command)).state is State.RUNNING
+
+
+def test_all_that_the_gate_judges_by_goes_over_the_socket() -> None:
+    """A field that is added to the world and not to its record would be judged here and not there."""
+    fields = {each.name for each in dataclasses.fields(World)}
+
+    # What a breaker has against a command counts when it comes, and not at the act.
+    assert fields - {"shut"} <= set(WorldRecord.model_fields)
+    assert set(WorldRecord.model_fields) - fields == {"policy_sha256"}

@@ -114,13 +114,13 @@ class WorkedVenue(Venue):
     def approved(self, device: DeviceId, action: ActionName, arguments: Arguments = NOTHING) -> SignedCommand:
         """Sign a command, send it, and have somebody at the hub approve it."""
         signed = self.order(device, action, arguments)
-        name = signed.command.id
-        wait_until(
-            lambda: self.agent.run("commands", "approve", name, device, "--yes").returncode == 0,
-            "the approval",
-            within=_DEADLINE,
-        )
+        wait_until(lambda: self.approve(signed, device), "the approval", within=_DEADLINE)
         return signed
+
+    def approve(self, order: SignedCommand, device: DeviceId) -> bool:
+        """Have somebody at the hub approve a command; False if it has not come yet."""
+        words = ("commands", "approve", order.command.id, device, "--yes")
+        return self.agent.run(*words).returncode == 0
 
     @override
     def _sections(self) -> str:

@@ -69,6 +69,7 @@ def claim_of(record: ClaimRecord) -> Claim:
         before=None,
         plan=_plan(asked, world),
         steps=tuple(_mark(each) for each in record.steps),
+        lease=record.lease,
     )
 
 

@@ -19,6 +19,8 @@ from edgeagent.contracts.policy import Level, Tier
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.contracts.work import (
     ANSWER_BYTES,
+    LONGEST_DELAY,
+    LONGEST_WAIT,
     AwaitRequest,
     CheckpointRequest,
     ClaimRecord,
@@ -106,6 +108,7 @@ class WorkClient:
 
     async def await_confirmation(self, claim: Claim, *, level: Level, within: timedelta) -> Answered:
         """Wait until the last step is proven to ``level``, denied, read back or over; at most so long."""
+        within = min(within, LONGEST_WAIT)
         request = AwaitRequest(grip=_grip(claim), level=level, within=within)
         answer = await self._ask(request, within + PATIENCE)
         if answer.answered is None:
@@ -135,7 +138,7 @@ class WorkClient:
         request = PostponeRequest(
             grip=_grip(claim),
             reason=later.reason,
-            after=later.after,
+            after=None if later.after is None else min(later.after, LONGEST_DELAY),
             error=_words(later.error),
             unsent=later.unsent,
         )

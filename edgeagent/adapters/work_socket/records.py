@@ -43,6 +43,7 @@ def claim_record(claim: Claim, lane: Tier) -> ClaimRecord:
         attempts=claim.attempts,
         sent=claim.sent,
         force_refresh=claim.force_refresh,
+        lease=claim.lease,
         steps=[
             MarkRecord(
                 part=mark.part,
