@@ -14,6 +14,7 @@ from bench.native import Tools, compiled
 from bench.rig import Rig
 from bench.scenarios import Size, full_speed, kill_in_burst
 from bench.systems import AgentUnderTest, Lingers, ReferenceUnderTest
+from bench.upkeep import TASKS, upkeep_costs
 
 pytestmark = pytest.mark.slow
 
@@ -65,3 +66,11 @@ def test_verdicts_are_measured_beside_the_bare_verification() -> None:
 
     assert verdicts.keys() == bare.keys() == {"accept", "bad_signature", "unknown_key", "replay", "oversize"}
     assert all(rate > 0 for rate in (*verdicts.values(), *bare.values()))
+
+
+@pytest.mark.requirement("R2")
+def test_what_upkeep_costs_who_commits_is_measured_for_every_task() -> None:
+    figures = asyncio.run(upkeep_costs(20_000))
+
+    assert {name.rpartition(".")[0] for name in figures} == set(TASKS)
+    assert all(value > 0 for value in figures.values())
