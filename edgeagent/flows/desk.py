@@ -223,7 +223,7 @@ class Desk:
 
     async def postpone(self, claim: Claim, later: Later) -> None:
         """Give the command back, to be taken up again later."""
-        postponing = Postponing(later, self._now(), self._around)
+        postponing = Postponing(later, self._now(), self._around, self._settling.breakers)
         too_often = await self._store.write(partial(postponing.write, claim))
         postponing.tell(claim, too_often=too_often)
         self._let_go(claim.token, claim.device)

@@ -15,6 +15,7 @@ from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.blame import blame_of
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import Claim, Later
+from edgeagent.flows.breakers import Breakers
 from edgeagent.flows.claims import about, fields_of, key_of, running
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.store import audit, inbox, locks, outbox
@@ -35,11 +36,13 @@ class Postponing:
         later: why, and for how long.
         now: the present.
         around: time, instruments, and whose hub it is.
+        breakers: count what is tried again.
     """
 
     later: Later
     now: Now
     around: Surroundings
+    breakers: Breakers
 
     def write(self, claim: Claim, tx: Transaction) -> bool:
         """Release the lock, and have the command wait.
@@ -63,13 +66,15 @@ class Postponing:
             AuditKind.COMMAND_WAITING,
             {
                 "reason": later.reason,
-                "blame": blame_of(later.reason),
+                # Waiting for what is not there is no failure (SPEC E2).
+                "blame": blame_of(later.reason) if later.reason is Reason.RETRYING else None,
                 "error": later.error,
                 "due_in": None if later.after is None else later.after.total_seconds(),
                 "attempts": row.attempts,
             },
         )
         audit.append(tx, [act], self.around.stamp())
+        self.breakers.postponed(tx, row, later.reason)
         if not self._is_too_often(claim, row.attempts):
             return False
         told = {"reason": Reason.RETRY_THRESHOLD, "command": row.command, "attempts": row.attempts}
