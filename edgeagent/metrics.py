@@ -78,6 +78,13 @@ class Metrics:
         self.lane_age = gauge("lane_oldest_seconds", "Age of the oldest of them.", ["lane"])
         self.lock_wait = times("lock_wait_seconds", "Time from arrival to the first claim.", ["lane"])
         self.lock_hold = times("lock_hold_seconds", "Time that a device was locked.", ["lane"])
+        for lane in Tier:
+            for by_lane in (self.retries, self.retry_alerts, self.lease_losses, self.lane_age):
+                by_lane.labels(lane)
+            for histogram in (self.lock_wait, self.lock_hold):
+                histogram.labels(lane)
+            for state in OPEN:
+                self.lane_pending.labels(lane, state)
 
     def _make_series(self) -> None:
         """Make the series of every label, so that they are there before anything happens."""
@@ -88,13 +95,6 @@ class Metrics:
             self.events.labels(stream)
             self.outbox_events.labels(stream)
             self.outbox_age.labels(stream)
-        for lane in Tier:
-            for by_lane in (self.retries, self.retry_alerts, self.lease_losses, self.lane_age):
-                by_lane.labels(lane)
-            for histogram in (self.lock_wait, self.lock_hold):
-                histogram.labels(lane)
-            for state in OPEN:
-                self.lane_pending.labels(lane, state)
         for instrument, values in (
             (self.shadow_answers, ("hit", "miss", "miss_after_update", "stale")),
             (self.revalidations, ("read", "given_up")),

@@ -5,8 +5,8 @@ unknown if something was sent, as failed if not; and an alert says so.
 """
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from edgeagent.contracts.event import EventType, Stream, data_text
@@ -35,13 +35,10 @@ class Lost:
     Attributes:
         row: as it was left.
         outcome: how it has ended; None where it was taken over.
-        counted: whether it counts against the command: what another boot or start has left does
-            not.
     """
 
     row: Row
     outcome: Outcome | None
-    counted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +46,6 @@ class Losing:
     """Looks after what holders that are gone have left."""
 
     settling: Settling
-    _told: list[Callable[[Row], None]] = field(default_factory=list)
-
-    def when_lost(self, tell: Callable[[Row], None]) -> None:
-        """Have ``tell`` called with every command that has lost its holder, as it was left."""
-        self._told.append(tell)
 
     def tell(self, lost: Sequence[Lost]) -> bool:
         """Count and log what was found, after its commit.
@@ -70,8 +62,6 @@ class Losing:
             if each.outcome is not None:
                 around.metrics.commands_settled.labels(each.outcome).inc()
                 around.outbox.stored({Stream.RECORD}, 2)
-            for tell in self._told if each.counted else ():
-                tell(row)
         return bool(lost)
 
     def take_over(self, tx: Transaction, now: Now) -> tuple[Lost, ...]:
@@ -82,16 +72,18 @@ class Losing:
         return tuple(self._take_over(tx, row, now) for row in inbox.abandoned(tx, now))
 
     def _take_over(self, tx: Transaction, row: Row, now: Now) -> Lost:
-        counted = inbox.note_lost(tx, row.run, now)
+        counted, fence = inbox.note_lost(tx, row.run, now), locks.fence(tx, row.device)
+        if counted:
+            self.settling.breakers.lease_lost(tx, row, fence)
         # It may end without being claimed again: nothing of its lock must stay.
         locks.clear(tx, row.run, now)
         if counted:
             self.settling.breakers.lease_lost(tx, row)
         if counted and row.losses + 1 >= MOST_LOSSES:
-            return Lost(row, self._give_up(tx, row), counted)
+            return Lost(row, self._give_up(tx, row))
         inbox.move(tx, row, Moved(State.QUEUED, Reason.TAKEN_OVER, force_refresh=True))
         audit.append(tx, [taken_over(row, "agent")], self.settling.around.stamp())
-        return Lost(row, None, counted)
+        return Lost(row, None)
 
     def _give_up(self, tx: Transaction, row: Row) -> Outcome:
         """End a command that loses its holder again and again, and tell it."""

@@ -37,7 +37,7 @@ class Postponing:
         later: why, and for how long.
         now: the present.
         around: time, instruments, and whose hub it is.
-        breakers: count tries that are repeated.
+        breakers: count what is tried again.
     """
 
     later: Later
@@ -68,13 +68,15 @@ class Postponing:
             AuditKind.COMMAND_WAITING,
             {
                 "reason": later.reason,
-                "blame": blame_of(later.reason),
+                # Waiting for what is not there is no failure (SPEC E2).
+                "blame": blame_of(later.reason) if later.reason is Reason.RETRYING else None,
                 "error": later.error,
                 "due_in": None if later.after is None else later.after.total_seconds(),
                 "attempts": row.attempts,
             },
         )
         audit.append(tx, [act], self.around.stamp())
+        self.breakers.postponed(tx, row, later.reason)
         if not self._is_too_often(claim, row.attempts):
             return False
         told = {"reason": Reason.RETRY_THRESHOLD, "command": row.command, "attempts": row.attempts}

@@ -38,6 +38,8 @@ _OPERATION: Final = {
     # Something of it was done.
     Outcome.ROLLBACK_FAILED: OperationState.UNKNOWN,
 }
+# Nothing has failed.
+_NOBODYS: Final = frozenset({Outcome.SUCCEEDED, Outcome.SUPERSEDED, Outcome.CANCELLED})
 _DETAIL: Final = 200
 
 
@@ -127,7 +129,7 @@ class Settling:
                 "run": row.run,
                 "outcome": ending.outcome,
                 "reason": ending.reason,
-                "blame": None if ending.outcome is Outcome.SUCCEEDED else blame_of(ending.reason),
+                "blame": None if ending.outcome in _NOBODYS else blame_of(ending.reason),
                 "detail": ending.detail[:_DETAIL],
                 "level": ending.level,
                 "attempts": row.attempts,

@@ -56,6 +56,7 @@ def test_a_plug_shows_itself_is_taken_in_reports_and_is_looked_at(tmp_path: Path
         )
         health = agent.run("--json", "health")
         waiting = agent.run("outbox", "stats")
+        worked = agent.run("locks", "list")
         agent.kill()
         down = agent.run("health")
 
@@ -67,5 +68,6 @@ def test_a_plug_shows_itself_is_taken_in_reports_and_is_looked_at(tmp_path: Path
         assert health.returncode == report.level.exit_status
         assert {check.name for check in report.checks if check.level is not Level.OK} <= {"clock", "disk"}
         assert waiting.returncode == 0
+        assert (worked.returncode, worked.stdout) == (0, "no device is worked\n")
         assert down.returncode == 2
         assert down.stdout.startswith("EDGEAGENT CRITICAL - agent: does not answer")

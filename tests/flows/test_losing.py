@@ -15,10 +15,9 @@ from edgeagent.core.work import StepName
 from edgeagent.errors import LostRaceError
 from edgeagent.flows.claims import LEASE
 from edgeagent.flows.losing import MOST_LOSSES
-from edgeagent.store.inbox_row import Row
 from tests.flows.commanding import Hub, new_hub
 from tests.flows.scripted import Television
-from tests.flows.signing import POWER, REBOOT, TV
+from tests.flows.signing import POWER, REBOOT
 
 pytestmark = pytest.mark.requirement("L7")
 
@@ -100,16 +99,14 @@ async def test_what_a_restart_has_left_is_not_held_against_a_command(hub: Hub, t
 
 
 @pytest.mark.requirement("O1", "B1")
-async def test_each_loss_is_counted_and_told_to_who_wants_to_know(hub: Hub, tv: Television) -> None:
-    told: list[Row] = []
-    hub.now.desk.losing.when_lost(told.append)
+async def test_each_loss_is_counted_and_counts_for_the_breaker(hub: Hub, tv: Television) -> None:
     await hub.admits(hub.command(POWER, on=True))
     await hub.claims()
     hub.passes(LEASE)
 
     await hub.claims()
 
-    assert [(row.device, row.losses) for row in told] == [(TV, 0)]
+    assert hub.rows("SELECT signal, count(*) FROM breaker_signals GROUP BY signal") == [("lease_lost", 1)]
     assert hub.now.around.metrics.lease_losses.labels(Tier.LOW)._value.get() == 1
     assert hub.rows("SELECT losses FROM inbox") == [(1,)]
     kinds = [kind for (kind,) in hub.rows("SELECT kind FROM audit ORDER BY number")]
