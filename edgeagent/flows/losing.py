@@ -72,9 +72,7 @@ class Losing:
         return tuple(self._take_over(tx, row, now) for row in inbox.abandoned(tx, now))
 
     def _take_over(self, tx: Transaction, row: Row, now: Now) -> Lost:
-        counted, fence = inbox.note_lost(tx, row.run, now), locks.fence(tx, row.device)
-        if counted:
-            self.settling.breakers.lease_lost(tx, row, fence)
+        counted = inbox.note_lost(tx, row.run, now)
         # It may end without being claimed again: nothing of its lock must stay.
         locks.clear(tx, row.run, now)
         if counted:

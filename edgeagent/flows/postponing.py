@@ -76,7 +76,6 @@ class Postponing:
             },
         )
         audit.append(tx, [act], self.around.stamp())
-        self.breakers.postponed(tx, row, later.reason)
         if not self._is_too_often(claim, row.attempts):
             return False
         told = {"reason": Reason.RETRY_THRESHOLD, "command": row.command, "attempts": row.attempts}
