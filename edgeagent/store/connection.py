@@ -92,6 +92,19 @@ def connect_reader(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def prove_writable(connection: sqlite3.Connection) -> None:
+    """Commit something that changes nothing and reaches the disk all the same."""
+    [(version,)] = connection.execute("PRAGMA user_version").fetchall()
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        connection.execute(f"PRAGMA user_version = {int(version)}")
+        connection.execute("COMMIT")
+    except sqlite3.Error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
 def cut_log(connection: sqlite3.Connection) -> bool:
     """Move the write-ahead log into the file and cut it to nothing; readers are not waited for.
 

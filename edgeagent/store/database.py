@@ -35,6 +35,7 @@ from edgeagent.store.connection import (
     connect_reader,
     connect_writer,
     cut_log,
+    prove_writable,
 )
 from edgeagent.store.files import DamagedFileError, migrate, take_file
 from edgeagent.store.reopening import Reopening
@@ -155,6 +156,7 @@ class Database:
             try:
                 await writer.run(lambda: migrate(writer.connection(), migrations))
                 await writer.run(lambda: cut_log(writer.connection()))
+                await writer.run(lambda: prove_writable(writer.connection()))
                 reader = ConnectionThread(partial(connect_reader, path), iter_chunk_size=1)
                 await reader.begin()
             except BaseException:

@@ -133,17 +133,16 @@ def test_an_agent_that_is_stopped_on_a_bad_disk_stops_and_starts_again(
     promises_are_kept(venue, [])
 
 
-def test_a_start_on_a_full_disk_ends_and_a_later_one_goes_on(venue: Venue, disk: FaultyDisk) -> None:
+def test_a_start_on_a_full_disk_waits_until_there_is_room(venue: Venue, disk: FaultyDisk) -> None:
     epoch = venue.cloud.epoch
     venue.agent.kill()
 
     disk.is_full()
     venue.agent.launch()
-    status = venue.agent.wait_for_end()
+    wait_until(lambda: "does not let us start" in venue.agent.log, "the agent to say so", within=30)
     disk.is_well()
-    venue.agent.start()
+    wait_until(lambda: venue.agent.run("status").returncode == 0, "the agent to start", within=30)
 
-    assert status == 1
     assert venue.agent.status().epoch == epoch
     promises_are_kept(venue, [])
 
