@@ -92,19 +92,20 @@ def test_a_worker_that_was_stopped_past_its_lease_finds_the_work_ended_and_chang
     """It stands still while it waits for the plug; what it says when it wakes is refused."""
     first, second = venue.new_worker(), venue.new_worker()
     first.start()
-    reboot = venue.approved(PLUG, ActionName.REBOOT)
-    wait_until(lambda: venue.effects(PLUG, ActionName.REBOOT) == 1, "the plug to reboot")
+    venue.fleet.does("fault", PLUG, fault={"fault": "silent", "way": "said"})
+    toggle = venue.approved(PLUG, ActionName.TOGGLE)
+    wait_until(lambda: venue.effects(PLUG, ActionName.TOGGLE) == 1, "the plug to act")
     first.stops()
     second.start()
 
-    receipt = venue.end_of(reboot, within=LEASE)
+    receipt = venue.end_of(toggle, within=LEASE)
     first.goes_on()
     wait_until(lambda: "lock lost" in first.log, "the first worker to be refused")
 
     assert (receipt.outcome, receipt.attempts) == (Outcome.UNKNOWN, 1)
     assert receipt.fence > 1
-    assert venue.effects(PLUG, ActionName.REBOOT) == 1
-    assert len(venue.cloud.receipts(reboot.command.id)) == 1
+    assert venue.effects(PLUG, ActionName.TOGGLE) == 1
+    assert len(venue.cloud.receipts(toggle.command.id)) == 1
     assert venue.agent.stop() == 0
     assert venue.audit_break() is None
 
