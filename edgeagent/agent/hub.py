@@ -23,6 +23,7 @@ from edgeagent.adapters.admin.policy_routes import policy_routes
 from edgeagent.adapters.admin.route import Route
 from edgeagent.adapters.admin.socket import AdminSocket
 from edgeagent.adapters.admin.switch_routes import switch_routes
+from edgeagent.adapters.admin.trace_routes import trace_routes
 from edgeagent.adapters.cloud.https import HttpsQueue
 from edgeagent.adapters.last_health import LastHealth
 from edgeagent.adapters.mqtt.bus import MqttBus
@@ -70,6 +71,7 @@ from edgeagent.flows.storekeeping import StoreKeeping
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.switch import KillSwitch
 from edgeagent.flows.tallies import Tallies
+from edgeagent.flows.traces import trace
 from edgeagent.flows.trail_desk import TrailDesk
 from edgeagent.flows.trust import Trust
 from edgeagent.flows.upkeep import Upkeep
@@ -335,6 +337,7 @@ class _Commands:
             *lock_routes(self.locks),
             *breaker_routes(self.breakers),
             *letter_routes(self.letters),
+            *trace_routes(partial(trace, self.local.store)),
         ]
 
 

@@ -289,6 +289,7 @@ class Desk:
             plan=plan,
             steps=marks,
             lease=row.terms.length,
+            traceparent=row.traceparent,
         )
         self._loans.of(claim).marks.update({mark.part: mark for mark in marks})
         return claim
