@@ -35,6 +35,8 @@ from edgeagent.flows.operator import HubOperator
 from edgeagent.flows.policy_facts import PolicyFacts
 from edgeagent.flows.storekeeping import StoreKeeping
 from edgeagent.flows.traces import trace
+from edgeagent.flows.watching.certificates import CertificateFiles
+from edgeagent.flows.watching.lookout import Lookout
 from edgeagent.store.floorfile import FloorFile
 from tests.cli.building import Terminal, lonely_terminal
 from tests.flows.commanding import Hub
@@ -112,6 +114,7 @@ def _operator(hub: Hub, folder: Path) -> HubOperator:
         floor=time.floor,
         epochs=time.epochs,
         around=now.around,
+        lookout=Lookout(now.store, now.around, None, now.tallies, CertificateFiles({}, {})),
         state_dir=folder,
         started=hub.clock.boot(),
     )
