@@ -79,6 +79,7 @@ class Metrics:
             "late_work", "Work that came back after its lease: a step took longer than it.", ["lane"]
         )
         self.written = gauge("disk_written_bytes", "Bytes that the agent has had written since its start.")
+        self.traces = count("traces", "Traces of commands, for a collector.", ["result"])
         self.alerts = count("alerts", "Alerts raised.", ["alert"])
         self.alerts_standing = gauge("alerts_standing", "Whether an alert stands.", ["alert"])
         self.clock_error = gauge("clock_error_seconds", "How far the clock may be off; -1 when unknown.")
@@ -116,6 +117,7 @@ class Metrics:
             (self.revalidations, ("read", "given_up")),
             (self.messages_unusable, _UNUSABLE),
             (self.dead_letters, Blame),
+            (self.traces, ("sent", "dropped")),
             (self.alerts, Alert),
             (self.alerts_standing, Alert),
         )

@@ -35,6 +35,7 @@ from edgeagent.agent.disk import disk
 from edgeagent.agent.policy import policy_flows
 from edgeagent.agent.running import Agent, Door, Flow
 from edgeagent.agent.timing import Timing, timing
+from edgeagent.agent.tracing import trace_flows
 from edgeagent.clock import BUILT_AT, ProvenClock, SystemTime
 from edgeagent.config import Config
 from edgeagent.contracts.policy import Tier
@@ -238,6 +239,7 @@ class Hub:
         if self.queue is not None:
             uplink = Uplink(store, self.queue, around, settings.uplink_settings(self.config))
             flows["uplink"] = uplink.run
+        flows |= trace_flows(self.config, store, around)
         return Lookout(store, around, uplink, tallies, settings.certificate_files(self.config, self.path))
 
     def _probes(self, devices: Devices, confirmations: Confirmations) -> Flow:
