@@ -21,7 +21,8 @@ SELECT command, device, state, reason FROM inbox
 _QUEUED: Final = """
 SELECT i.lane AS lane, i.run AS run, i.command AS command, i.device AS device,
        count(*) AS number, min(i.run),
-       EXISTS (SELECT 1 FROM locks l WHERE l.device = i.device AND l.token IS NOT NULL AND l.boot = :boot
+       EXISTS (SELECT 1 FROM locks l WHERE (l.device = i.device OR l.parent = i.parent)
+                  AND l.token IS NOT NULL AND l.boot = :boot
                   AND l.incarnation = :incarnation AND l.lease_until > :now) AS busy,
        (SELECT count(*) FROM inbox r WHERE r.lane = i.lane AND r.state = 'running') AS running
   FROM inbox i WHERE i.state = 'queued' AND i.state IN ('held', 'queued', 'waiting', 'running')
@@ -61,7 +62,7 @@ class Line:
         number: how many there are.
         run: of the one that came first.
         command: of the same.
-        is_free: whether nobody works its device.
+        is_free: whether nobody works its device, or what that shares with others.
         running: how many of the lane are being worked.
     """
 

@@ -101,6 +101,18 @@ def test_an_event_as_the_agent_writes_it_fits(kind: EventType) -> None:
 
 
 @pytest.mark.requirement("U8", "O4")
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"reason": "retry_threshold", "command": "c-1", "attempts": 3, "error": "nobody listens"},
+        {"reason": "lease_lost", "command": "c-1", "losses": 3},
+    ],
+)
+def test_an_alert_about_a_command_fits(told: dict[str, JsonValue]) -> None:
+    VALIDATOR.validate(event(EventType.ALERT, told))
+
+
+@pytest.mark.requirement("U8", "O4")
 @pytest.mark.parametrize("turn", AlertTurn, ids=str)
 def test_an_alert_of_the_hubs_own_fits_in_each_of_its_turns(turn: AlertTurn) -> None:
     told: dict[str, JsonValue] = {
