@@ -37,6 +37,14 @@ def _web_address(url: str) -> str:
     return url.rstrip("/")
 
 
+def _collector(url: str) -> str:
+    """An address that what is told cannot be read on the way to."""
+    address = _web_address(url)
+    if not address.startswith("https://") and not is_loopback(urlsplit(address).hostname or ""):
+        raise ValueError("http goes to this machine only; use https")
+    return address
+
+
 def _place(text: str) -> str:
     """An address that cannot be listened to on the way, or an absolute path."""
     if text.startswith("/") and "\x00" not in text:
@@ -60,6 +68,7 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 Listen = Annotated[str, Field(pattern=r"^(127\.\d+\.\d+\.\d+|\[::1\]):\d{1,5}$")]
 UnixName = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")]
 Url = Annotated[str, AfterValidator(_web_address)]
+Collector = Annotated[str, AfterValidator(_collector)]
 Place = Annotated[str, AfterValidator(_place)]
 
 
@@ -209,6 +218,14 @@ class ProfilesSection(Contract):
     directory: FilePath | None = Field(default=None, description="Folder of further profiles, *.toml.")
 
 
+class TraceSection(Contract):
+    """Traces for whoever collects them. Without this section they stay at the hub."""
+
+    otlp_endpoint: Collector = Field(
+        description="Collector for OTLP over HTTP, like https://traces.example.org; needs the extra otel."
+    )
+
+
 class LogSection(Contract):
     """What is logged."""
 
@@ -230,6 +247,7 @@ class Config(Contract):
     web: WebSection | None = WebSection()
     worker: WorkerSection = WorkerSection()
     profiles: ProfilesSection = ProfilesSection()
+    trace: TraceSection | None = None
     log: LogSection = LogSection()
 
     @model_validator(mode="after")

@@ -3,15 +3,18 @@
 No label names a device, command or key: the set of series is fixed at start (SPEC O1, R7).
 """
 
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
+from edgeagent.contracts.alerts import Alert
 from edgeagent.contracts.event import Stream
 from edgeagent.contracts.mqtt import Session
 from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
+from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.blame import Blame
 from edgeagent.core.lifecycle import OPEN
 
@@ -43,10 +46,20 @@ class Metrics:
         self.store_writable.set(1)
         self.outbox_events = gauge("outbox_events", "Events that wait for the cloud.", ["stream"])
         self.outbox_age = gauge("outbox_oldest_seconds", "Age of the oldest of them.", ["stream"])
+        self.outbox_bytes = gauge("outbox_bytes", "Size of their data.", ["stream"])
+        self.outbox_refused = gauge(
+            "outbox_refused_events", "Events that the cloud refused for good.", ["stream"]
+        )
         self.uploads = count("uploads", "Uploads tried.", ["result"])
         self.upload_seconds = times("upload_seconds", "Time that an upload takes.")
         self.link_up = gauge("broker_connected", "Whether a connection to the broker stands.", ["session"])
         self.devices = gauge("devices", "Admitted devices.")
+        self._count_commands(count, gauge)
+        self._measure_lanes(registry)
+        self._make_series()
+
+    def _count_commands(self, count: Callable[..., Counter], gauge: Callable[..., Gauge]) -> None:
+        """Make what tells of commands, of people, and of the hub itself."""
         self.commands_admitted = count("commands_admitted", "Commands not refused on arrival.", ["verdict"])
         self.commands_refused = count("commands_refused", "Commands refused on arrival.", ["reason"])
         self.commands_settled = count("commands_settled", "Commands that ended.", ["outcome"])
@@ -62,9 +75,14 @@ class Metrics:
             "shadow_answers", "What the knowledge of a device's state was good for.", ["result"]
         )
         self.revalidations = count("revalidations", "Devices read after a stale command.", ["result"])
+        self.late_work = count(
+            "late_work", "Work that came back after its lease: a step took longer than it.", ["lane"]
+        )
+        self.written = gauge("disk_written_bytes", "Bytes that the agent has had written since its start.")
+        self.traces = count("traces", "Traces of commands, for a collector.", ["result"])
+        self.alerts = count("alerts", "Alerts raised.", ["alert"])
+        self.alerts_standing = gauge("alerts_standing", "Whether an alert stands.", ["alert"])
         self.clock_error = gauge("clock_error_seconds", "How far the clock may be off; -1 when unknown.")
-        self._measure_lanes(registry)
-        self._make_series()
 
     def _measure_lanes(self, registry: CollectorRegistry) -> None:
         """Make what is measured of each lane."""
@@ -78,29 +96,34 @@ class Metrics:
         self.lane_age = gauge("lane_oldest_seconds", "Age of the oldest of them.", ["lane"])
         self.lock_wait = times("lock_wait_seconds", "Time from arrival to the first claim.", ["lane"])
         self.lock_hold = times("lock_hold_seconds", "Time that a device was locked.", ["lane"])
-        for lane in Tier:
-            for by_lane in (self.retries, self.retry_alerts, self.lease_losses, self.lane_age):
-                by_lane.labels(lane)
-            for histogram in (self.lock_wait, self.lock_hold):
-                histogram.labels(lane)
-            for state in OPEN:
-                self.lane_pending.labels(lane, state)
 
     def _make_series(self) -> None:
         """Make the series of every label, so that they are there before anything happens."""
-        for session in Session:
-            self.messages.labels(session)
-            self.link_up.labels(session)
-        for stream in Stream:
-            self.events.labels(stream)
-            self.outbox_events.labels(stream)
-            self.outbox_age.labels(stream)
-        for instrument, values in (
+        labelled: tuple[tuple[Counter | Gauge | Histogram, Iterable[str]], ...] = (
+            (self.messages, Session),
+            (self.link_up, Session),
+            (self.events, Stream),
+            (self.outbox_events, Stream),
+            (self.outbox_age, Stream),
+            (self.outbox_bytes, Stream),
+            (self.outbox_refused, Stream),
+            (self.uploads, ("ok", "failed")),
+            (self.commands_admitted, ("accept", "hold", "duplicate", "addsignatures")),
+            (self.commands_refused, (Reason.REPLAYED,)),
+            (self.commands_settled, Outcome),
+            *((each, Tier) for each in (self.retries, self.retry_alerts, self.lease_losses, self.late_work)),
+            *((each, Tier) for each in (self.lane_age, self.lock_wait, self.lock_hold)),
             (self.shadow_answers, ("hit", "miss", "miss_after_update", "stale")),
             (self.revalidations, ("read", "given_up")),
             (self.messages_unusable, _UNUSABLE),
-        ):
-            for value in values:
-                instrument.labels(value)
-        for blame in Blame:
-            self.dead_letters.labels(blame)
+            (self.dead_letters, Blame),
+            (self.traces, ("sent", "dropped")),
+            (self.alerts, Alert),
+            (self.alerts_standing, Alert),
+        )
+        for instrument, labels in labelled:
+            for label in labels:
+                instrument.labels(label)
+        for lane in Tier:
+            for state in OPEN:
+                self.lane_pending.labels(lane, state)

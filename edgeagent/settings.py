@@ -28,6 +28,7 @@ from edgeagent.flows.ingest import IngestSettings
 from edgeagent.flows.refreshing import RefreshSettings
 from edgeagent.flows.trust import TrustSettings
 from edgeagent.flows.uplink import UplinkSettings
+from edgeagent.flows.watching.certificates import CertificateFiles
 from edgeagent.profiles.shipped import shipped_profiles
 from edgeagent.secret_files import check_private, check_unchanged, read_secret, secret_path
 
@@ -267,6 +268,21 @@ def _own_profile(file: Path) -> DeviceProfile:
         raise ConfigurationError(f"cannot read {file}: {why.strerror}") from why
     except MalformedError as why:
         raise ConfigurationError(f"{file}: {why}") from why
+
+
+def certificate_files(config: Config, path: Path) -> CertificateFiles:
+    """The certificates whose end is watched, by their keys."""
+    tls, cloud, policy = config.broker.tls, config.cloud, config.policy
+    shown = {"broker.tls.cert_file": None if tls is None else tls.cert_file}
+    trusted = {
+        "broker.tls.ca_file": None if tls is None else tls.ca_file,
+        "cloud.ca_file": None if cloud is None else cloud.ca_file,
+        "policy.ca_file": None if policy is None else policy.ca_file,
+    }
+    return CertificateFiles(
+        shown={key: secret_path(path, name) for key, name in shown.items() if name is not None},
+        trusted={key: secret_path(path, name) for key, name in trusted.items() if name is not None},
+    )
 
 
 def _near(path: Path, name: Path | None) -> Path | None:

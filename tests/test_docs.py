@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from edgeagent.contracts.alerts import Alert
+from edgeagent.flows.alerts import CHECKS
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 
@@ -48,6 +51,18 @@ def test_links_within_the_project_lead_somewhere(page: str) -> None:
     ]
 
     assert dead == []
+
+
+@pytest.mark.requirement("O4")
+def test_the_operators_page_lists_every_alert_with_its_check() -> None:
+    page = (ROOT / "docs" / "operating.md").read_text("utf-8")
+    table = page.partition("<!-- alerts -->")[2].partition("\n## ")[0]
+    named = {alert: [check for check, called in CHECKS.items() if called is alert] for alert in Alert}
+    checks = {alert: ", ".join(f"`{check}`" for check in found) for alert, found in named.items()}
+
+    written = re.findall(r"^\| `([a-z_]+)` \| ([^|]+) \| ([^|]*?) ?\|$", table, re.MULTILINE)
+
+    assert written == [(str(alert), alert.sentence, checks[alert]) for alert in Alert]
 
 
 def test_the_words_of_the_readme_are_those_of_the_command_line() -> None:

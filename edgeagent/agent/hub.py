@@ -23,6 +23,7 @@ from edgeagent.adapters.admin.policy_routes import policy_routes
 from edgeagent.adapters.admin.route import Route
 from edgeagent.adapters.admin.socket import AdminSocket
 from edgeagent.adapters.admin.switch_routes import switch_routes
+from edgeagent.adapters.admin.trace_routes import trace_routes
 from edgeagent.adapters.cloud.https import HttpsQueue
 from edgeagent.adapters.last_health import LastHealth
 from edgeagent.adapters.mqtt.bus import MqttBus
@@ -34,11 +35,13 @@ from edgeagent.agent.disk import disk
 from edgeagent.agent.policy import policy_flows
 from edgeagent.agent.running import Agent, Door, Flow
 from edgeagent.agent.timing import Timing, timing
+from edgeagent.agent.tracing import trace_flows
 from edgeagent.clock import BUILT_AT, ProvenClock, SystemTime
 from edgeagent.config import Config
 from edgeagent.contracts.policy import Tier
 from edgeagent.errors import ConfigurationError
 from edgeagent.flows.admission import Admission
+from edgeagent.flows.alerts import Alerts
 from edgeagent.flows.approving import Approving
 from edgeagent.flows.bells import Bell, OutboxBell
 from edgeagent.flows.breaker_desk import HubBreakers
@@ -70,11 +73,13 @@ from edgeagent.flows.storekeeping import StoreKeeping
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.switch import KillSwitch
 from edgeagent.flows.tallies import Tallies
+from edgeagent.flows.traces import trace
 from edgeagent.flows.trail_desk import TrailDesk
 from edgeagent.flows.trust import Trust
 from edgeagent.flows.upkeep import Upkeep
 from edgeagent.flows.uplink import Uplink
 from edgeagent.flows.wary import WaryDesk
+from edgeagent.flows.watching.lookout import Lookout
 from edgeagent.flows.worlds import Worlds
 from edgeagent.metrics import Metrics
 from edgeagent.ports.crash import CrashPoints
@@ -149,7 +154,6 @@ class Hub:
     async def join(self, clock: ProvenClock, trust: Trust, devices: Devices, key: HubKey) -> Agent:
         """Build the flows and doors."""
         store, around, config = self.store, self.around, self.config
-        uplink = self._uplink()
         confirmations = Confirmations(clock)
         ingest = Ingest(store, self.bus, devices, confirmations, around, settings.ingest_settings(config))
         time = timing(store, clock, self.queue, trust, around, self.keeping)
@@ -166,10 +170,11 @@ class Hub:
         worlds = Worlds(devices, trust, around, key.public)
         commands = await self._commands(worlds, key, confirmations, tallies, flows)
         kept = disk(store, around, config)
-        health = self._health(worlds, ingest, kept.keeping, uplink, watch, (time, commands.outside))
+        lookout = self._lookout(tallies, flows)
+        health = self._health(worlds, ingest, kept.keeping, lookout, watch, (time, commands.outside))
         operator = HubOperator(health, clock, commands.local)
         flows |= {"last-health": LastHealth(config.last_health, operator).run, **kept.flows}
-        flows |= {"checkpoints": checkpoints.run} | ({} if uplink is None else {"uplink": uplink.run})
+        flows |= {"checkpoints": checkpoints.run, "alerts": Alerts(store, around, health.report).run}
         routes = [
             *commands.routes(),
             *clock_routes(time.desk),
@@ -193,7 +198,7 @@ class Hub:
         worlds: Worlds,
         ingest: Ingest,
         keeping: StoreKeeping,
-        uplink: Uplink | None,
+        lookout: Lookout,
         watch: BrokerWatch,
         others: tuple[Timing, WaryDesk | None],
     ) -> Health:
@@ -206,12 +211,13 @@ class Hub:
             holds=worlds.holds,
             ingest=ingest,
             keeping=keeping,
-            uplink=uplink,
+            uplink=lookout.uplink,
             trust=time.desk.trust,
             watch=watch,
             floor=time.floor,
             epochs=time.epochs,
             around=self.around,
+            lookout=lookout,
             state_dir=self.config.hub.state_dir,
             started=self.around.clock.boot(),
             workers=None if outside is None else outside.presence,
@@ -227,11 +233,14 @@ class Hub:
         await door.open()
         return [door, *queue]
 
-    def _uplink(self) -> Uplink | None:
-        """Build what sends the outbox up, if there is a cloud."""
-        if self.queue is None:
-            return None
-        return Uplink(self.store, self.queue, self.around, settings.uplink_settings(self.config))
+    def _lookout(self, tallies: Tallies, flows: dict[str, Flow]) -> Lookout:
+        """Build what watches the work, and, if there is a cloud, what sends the outbox up; add its flow."""
+        store, around, uplink = self.store, self.around, None
+        if self.queue is not None:
+            uplink = Uplink(store, self.queue, around, settings.uplink_settings(self.config))
+            flows["uplink"] = uplink.run
+        flows |= trace_flows(self.config, store, around)
+        return Lookout(store, around, uplink, tallies, settings.certificate_files(self.config, self.path))
 
     def _probes(self, devices: Devices, confirmations: Confirmations) -> Flow:
         """Build what asks devices how they are."""
@@ -335,6 +344,7 @@ class _Commands:
             *lock_routes(self.locks),
             *breaker_routes(self.breakers),
             *letter_routes(self.letters),
+            *trace_routes(partial(trace, self.local.store)),
         ]
 
 

@@ -1,4 +1,4 @@
-"""``edgeagent send`` and ``edgeagent commands list | show | approve``."""
+"""``edgeagent send`` and ``edgeagent commands list | show | trace | approve``."""
 
 import argparse
 import json
@@ -9,6 +9,7 @@ from typing import Final
 from edgeagent import config as configuration
 from edgeagent.cli.arguments import action_of, arguments_of, length_of_time
 from edgeagent.cli.asking import Agent
+from edgeagent.cli.command_trace import trace
 from edgeagent.cli.printing import complain, safe, show_json, since, table
 from edgeagent.cli.words import Nouns
 from edgeagent.contracts.actions import ActionName
@@ -49,6 +50,9 @@ def add_to(nouns: Nouns) -> None:
     show = verbs.add_parser("show", help="one on each of its devices, with its receipt")
     show.add_argument("command", metavar="COMMAND")
     show.set_defaults(handler=_show)
+    way = verbs.add_parser("trace", help="its way as a timeline, also while the agent is down")
+    way.add_argument("command", metavar="COMMAND")
+    way.set_defaults(handler=trace)
     approve = verbs.add_parser("approve", help="agree to a command that waits for it")
     approve.add_argument("command", metavar="COMMAND")
     approve.add_argument("device", metavar="DEVICE", nargs="?", help="for this device")

@@ -21,6 +21,7 @@ from typing_extensions import override
 from edgeagent.clock import EPOCH, Wall
 from edgeagent.contracts.door import Contract
 from edgeagent.contracts.scalars import Timestamp
+from edgeagent.contracts.traceparent import TraceparentText
 from edgeagent.errors import MalformedError
 from edgeagent.ids import DeviceId, Epoch, HubId, epoch, hub_id
 
@@ -125,6 +126,7 @@ class StoredEvent:
         time: when.
         incarnation: the start of the agent in which it happened.
         data: the JSON text of what there is to say.
+        traceparent: the place in a trace, of what a command has caused.
     """
 
     number: int
@@ -133,6 +135,7 @@ class StoredEvent:
     time: EventTime
     incarnation: int
     data: bytes
+    traceparent: str | None = None
 
 
 class CloudEvent(Contract):
@@ -149,6 +152,7 @@ class CloudEvent(Contract):
     timeerror: Annotated[int, Field(ge=0)] | None = None
     boottime: Annotated[int, Field(ge=0)]
     incarnation: Annotated[int, Field(ge=1)]
+    traceparent: TraceparentText | None = None
     data: dict[str, JsonValue]
 
 
@@ -200,7 +204,10 @@ def render(hub: HubId, life: Epoch, stream: Stream, event: StoredEvent) -> bytes
             f',"time":"{when}.{time.at % 1_000_000:06d}Z","datacontenttype":"application/json"'
             f',"timequality":"{TimeQuality.PROVEN if known else TimeQuality.UNKNOWN}"'.encode(),
             f',"timeerror":{time.error}'.encode() if known else b"",
-            f',"boottime":{time.boot},"incarnation":{event.incarnation},"data":'.encode(),
+            f',"boottime":{time.boot},"incarnation":{event.incarnation}'.encode(),
+            # The extension "Distributed Tracing" of CloudEvents.
+            f',"traceparent":"{event.traceparent}"'.encode() if event.traceparent else b"",
+            b',"data":',
             event.data,
             b"}",
         )

@@ -101,11 +101,13 @@ class Outgoing:
         topic: where to.
         payload: what.
         expires_in: whole seconds until the broker drops it (MQTT 5 section 3.3.2.3.3), at least 1.
+        traceparent: goes along as a user property (MQTT 5 section 3.3.2.3.7).
     """
 
     topic: Topic
     payload: bytes
     expires_in: int
+    traceparent: str | None = None
 
 
 class PublishResult(StrEnum):

@@ -34,6 +34,7 @@ from edgeagent.contracts.scalars import (
     Words,
 )
 from edgeagent.contracts.sources import Value
+from edgeagent.contracts.traceparent import TraceparentText
 
 REQUEST_BYTES: Final = 8 * 1024
 """The most bytes of a request; an ordinary one has 300."""
@@ -285,6 +286,7 @@ class ClaimRecord(Contract):
         force_refresh: whether the device has to be read before anything is sent.
         steps: what is recorded of the parts of the plan.
         lease: how long it holds without being renewed.
+        traceparent: the place in a trace that came beside it.
     """
 
     grip: Grip
@@ -297,6 +299,7 @@ class ClaimRecord(Contract):
     force_refresh: bool
     lease: Microseconds
     steps: Annotated[list[MarkRecord], Field(max_length=MOST_PARTS)] = Field(default_factory=list)
+    traceparent: TraceparentText | None = None
 
 
 class ConfirmedRecord(Contract):

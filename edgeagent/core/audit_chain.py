@@ -72,6 +72,8 @@ class AuditKind(StrEnum):
     """A dead letter was shown to a person, whole."""
     DEAD_LETTERS_EXPORTED = "dead_letters_exported"
     """Dead letters were handed to a person, whole."""
+    ALERT = "alert"
+    """The hub has called for a person, or has stopped to."""
     PRUNED = "pruned"
     """Earlier rows were dropped, up to a checkpoint that others have."""
     BACKED_UP = "backed_up"

@@ -8,12 +8,14 @@ from edgeagent.contracts.actions import CATALOGUE, Effect
 from edgeagent.contracts.policy import ActionRule, Level, TierRule
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome, StateMark
+from edgeagent.contracts.traceparent import Traceparent
 from edgeagent.core.confirmation import Confirmed, Contradicted, Denied
 from edgeagent.core.gate.verdict import Opened
 from edgeagent.core.gate.world import World
 from edgeagent.core.lease import SHORTEST
 from edgeagent.core.profile.plan import Plan
 from edgeagent.core.saga import Mark
+from edgeagent.core.tracing import trace_of, within
 from edgeagent.ids import DeviceId
 
 
@@ -101,6 +103,7 @@ class Claim:
         plan: how the action is carried out on this device; None when it cannot be.
         lease: how long the lock holds without being renewed.
         steps: what is recorded of the parts of the plan, in their order; empty where it has none.
+        traceparent: the place in a trace that came beside the command.
     """
 
     run: int
@@ -118,11 +121,32 @@ class Claim:
     plan: Plan | None
     lease: timedelta = SHORTEST
     steps: tuple[Mark, ...] = ()
+    traceparent: str | None = None
 
     @property
     def device(self) -> DeviceId:
         """Whose lock it is."""
         return self.asked.device
+
+    @property
+    def trace(self) -> Traceparent:
+        """The trace that it belongs to."""
+        return trace_of(self.traceparent, self.asked.verified.sha256)
+
+    def trace_of_step(self, step: StepName, mark: Mark | None = None) -> Traceparent:
+        """The place in it of a step that is about to be sent.
+
+        A question is asked within the work under its fence, which has a span of its own.
+
+        Args:
+            step: which.
+            mark: what is recorded of it, where the plan has several parts.
+        """
+        if not step.acts:
+            return within(self.trace, self.device, self.run, "work", self.fence)
+        name = "step" if mark is None else f"step {mark.name} {mark.phase}"
+        number = self.attempts + 1 if mark is None else mark.tries
+        return within(self.trace, self.device, self.run, name, number)
 
     @property
     def may_be_resent(self) -> bool:

@@ -42,6 +42,7 @@ from edgeagent.core.gate.world import World
 from edgeagent.core.lease import Terms
 from edgeagent.core.lifecycle import State
 from edgeagent.core.operation import operation_key
+from edgeagent.core.tracing import trace_of
 from edgeagent.core.work import Ending
 from edgeagent.errors import BrokenInvariantError, MalformedError, RejectedError
 from edgeagent.flows.burying import bury_beside
@@ -71,11 +72,13 @@ class Arrival:
         envelope: as it came.
         local: until when it is good, if it was typed at this hub.
         actor: who typed it; None for one from elsewhere, on record under its key.
+        traceparent: the place in a trace that came beside it; nothing but tracing looks at it.
     """
 
     envelope: bytes
     local: BootDeadline | None = None
     actor: str | None = None
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +261,8 @@ class Admission:
                 self._accept(tx, self._new(asked, issuer, rule.tier), asked.opened)
             case _:
                 assert_never(verdict)
-        return Admitted(command.id, verdict, device)
+        trace = trace_of(asked.arrival.traceparent, asked.opened.verified.sha256)
+        return Admitted(command.id, verdict, device, trace.trace)
 
     @property
     def _version(self) -> int | None:
@@ -285,6 +289,7 @@ class Admission:
             actor=asked.arrival.actor or issuer,
             received_at=self._around.event_time().at,
             terms=asked.terms,
+            traceparent=asked.arrival.traceparent,
         )
 
     def _accept(self, tx: Transaction, new: NewCommand, asked: Opened) -> None:

@@ -157,4 +157,9 @@ def running(tx: Transaction, run: int) -> Row:
 
 def fields_of(claim: Claim) -> dict[str, str | int]:
     """What every log line about a command carries (SPEC O3)."""
-    return {"command": claim.asked.command.id, "device": claim.device, "run": claim.run}
+    return {
+        "command": claim.asked.command.id,
+        "device": claim.device,
+        "run": claim.run,
+        "trace": claim.trace.trace,
+    }

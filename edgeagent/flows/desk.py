@@ -44,6 +44,7 @@ from edgeagent.flows.postponing import Postponing
 from edgeagent.flows.sending import Sending
 from edgeagent.flows.settling import Ended, Settling
 from edgeagent.flows.steps import Steps
+from edgeagent.flows.watching.twice import tell_if_twice
 from edgeagent.flows.worlds import Worlds
 from edgeagent.flows.writes import Writes
 from edgeagent.ids import DeviceId, ReadingName
@@ -242,6 +243,7 @@ class Desk:
             operations.settle(tx, operation_key(command, claim.device), claim.run, OperationState.COMPLETED)
             outbox.append(tx, [event], incarnation=self._around.origin.incarnation)
             audit.append(tx, [act], self._around.stamp())
+            tell_if_twice(tx, self._around, claim)
 
         await self._store.write(correct)
         self._around.outbox.stored({Stream.RECORD}, 1)
@@ -289,6 +291,7 @@ class Desk:
             plan=plan,
             steps=marks,
             lease=row.terms.length,
+            traceparent=row.traceparent,
         )
         self._loans.of(claim).marks.update({mark.part: mark for mark in marks})
         return claim

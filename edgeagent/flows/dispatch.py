@@ -62,6 +62,7 @@ class Dispatch:
                 claim = await self._desk.claim(self._lane, holder)
                 await self.work(claim)
             except LostRaceError as why:
+                self._metrics.late_work.labels(self._lane).inc()
                 log.info("lock lost", extra={"why": str(why)})
             except TransientError as why:
                 # The lease lapses, and the command is taken over with its device read afresh.

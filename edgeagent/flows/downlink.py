@@ -102,13 +102,17 @@ class Downlink:
         handles = [delivery.handle for delivery in lent]
         envelopes = [delivery.envelope for delivery in lent]
         orders = [raw for raw in envelopes if type_of(raw, limit=ORDER_BYTES) == ORDER_TYPE]
-        commands = [raw for raw in envelopes if raw not in orders]
+        commands = [
+            Arrival(delivery.envelope, traceparent=delivery.traceparent)
+            for delivery in lent
+            if delivery.envelope not in orders
+        ]
         try:
             # First: what came together with a stop is stopped.
             if orders:
                 await self._switch.obey(orders)
             if commands:
-                await self._admission.admit([Arrival(raw) for raw in commands])
+                await self._admission.admit(commands)
         except StorageError as why:
             log.warning("commands handed back", extra={"count": len(lent), "why": str(why)})
             await self._source.hand_back(handles)

@@ -41,11 +41,13 @@ class Admitted:
         command: its id; None when nothing in it could be believed.
         verdict: the gate's.
         device: the one that is meant; None when nothing in it could be believed.
+        trace: the trace that it belongs to; None as before.
     """
 
     command: CommandId | None
     verdict: Verdict
     device: DeviceId | None = None
+    trace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class Entering:
         """Count, log and wake."""
         word = type(admitted.verdict).__name__.lower()
         metrics = self.settling.around.metrics
-        fields = {"command": admitted.command, "device": admitted.device}
+        fields = {"command": admitted.command, "device": admitted.device, "trace": admitted.trace}
         match admitted.verdict:
             case Accept(_, rule):
                 self.lanes[rule.tier].ring()

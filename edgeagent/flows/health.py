@@ -26,6 +26,7 @@ from edgeagent.flows.timefloor import TimeFloor
 from edgeagent.flows.trust import Trust
 from edgeagent.flows.uplink import Uplink
 from edgeagent.flows.wary import Presence
+from edgeagent.flows.watching.lookout import Lookout
 from edgeagent.flows.worker_health import worker_check
 from edgeagent.ports.broker import DeviceBus
 from edgeagent.ports.links import Trouble
@@ -66,6 +67,7 @@ class Health:
     floor: TimeFloor
     epochs: EpochWatch
     around: Surroundings
+    lookout: Lookout
     state_dir: Path
     started: timedelta
     workers: Presence | None = None
@@ -170,6 +172,7 @@ class Health:
             epoch,
             *await self.store.read(standing_checks),
             *await worker_check(self.store, self.workers, self.around.clock.boot(), self.started),
+            *await self.lookout.checks(),
         ]
 
     def _outbox(self, depths: dict[Stream, Depth]) -> Check:

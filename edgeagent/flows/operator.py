@@ -30,6 +30,7 @@ from edgeagent.core.lifecycle import OPEN
 from edgeagent.core.profile.match import Proposal
 from edgeagent.errors import RejectedError
 from edgeagent.flows.devices import Device
+from edgeagent.flows.gauges import set_clock, set_outbox, set_written
 from edgeagent.flows.health import Health
 from edgeagent.flows.local import LocalCommands
 from edgeagent.ids import CommandId, DeviceId
@@ -167,10 +168,9 @@ class HubOperator:
     def _set_gauges(self, report: StatusReport) -> None:
         metrics = self.look.around.metrics
         metrics.commits.set(self.look.store.commits)
-        for stream, depth in report.outbox.streams.items():
-            age = 0.0 if depth.oldest is None else (report.clock.best - depth.oldest).total_seconds()
-            metrics.outbox_events.labels(stream).set(depth.events)
-            metrics.outbox_age.labels(stream).set(max(0.0, age))
+        set_outbox(metrics, report.outbox, report.clock.best)
+        set_clock(metrics, self.clock.wall())
+        set_written(metrics)
 
     async def _set_lane_gauges(self) -> None:
         """Say what each lane has before it."""

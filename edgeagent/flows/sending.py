@@ -57,7 +57,8 @@ class Sending:
         if mark is not None:
             marks[part] = mark
         try:
-            return await self._hand_over(claim, step, planned.step, waiter)
+            trace = str(claim.trace_of_step(step, mark))
+            return await self._hand_over(claim, step, message_of(planned.step, trace), waiter)
         except (StoppedError, LinkError, RejectedError) as why:
             if mark is not None or isinstance(why, StoppedError):
                 await self._store.write(partial(unsent, run=claim.run))
@@ -65,10 +66,10 @@ class Sending:
                 marks[part] = replace(mark, tries=mark.tries - 1)
             raise
 
-    async def _hand_over(self, claim: Claim, step: StepName, planned: Step, waiter: Waiter) -> PublishResult:
+    async def _hand_over(
+        self, claim: Claim, step: StepName, message: Outgoing, waiter: Waiter
+    ) -> PublishResult:
         """Give a recorded step to the broker, if the lock still holds and nothing was stopped meanwhile."""
-        expires = max(1, int(planned.expectation.within.total_seconds()))
-        message = Outgoing(topic=planned.topic, payload=planned.payload, expires_in=expires)
         if self._loans.of(claim).until <= self._around.clock.boot():
             raise LostRaceError(f"the lock of {claim.device} is lost")
         if step.acts:
@@ -112,3 +113,13 @@ class Sending:
         found = self._worlds.devices.get(device)
         state = {} if found is None else found.shadow.state
         return {name: held.value for name, held in state.items() if held.live_at is not None}
+
+
+def message_of(planned: Step, trace: str) -> Outgoing:
+    """The message of a step, with the time after which the broker drops it and its place in the trace."""
+    return Outgoing(
+        topic=planned.topic,
+        payload=planned.payload,
+        expires_in=max(1, int(planned.expectation.within.total_seconds())),
+        traceparent=trace,
+    )

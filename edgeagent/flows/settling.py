@@ -18,6 +18,7 @@ from edgeagent.core.envelope import Signer
 from edgeagent.core.evidence import signed_receipt
 from edgeagent.core.lifecycle import state_of
 from edgeagent.core.operation import OperationState
+from edgeagent.core.tracing import trace_of, within
 from edgeagent.core.work import Ending
 from edgeagent.errors import BrokenInvariantError
 from edgeagent.flows.bells import Bell
@@ -176,7 +177,10 @@ class Settling:
             audit=mark,
         )
         data = encode(signed_receipt(receipt, self.key))
-        return NewEvent(Stream.RECORD, EventType.RECEIPT, row.device, self.around.event_time(), data)
+        trace = within(trace_of(row.traceparent, row.sha256), row.device, row.run, "receipt")
+        return NewEvent(
+            Stream.RECORD, EventType.RECEIPT, row.device, self.around.event_time(), data, str(trace)
+        )
 
 
 def _steps(tx: Transaction, row: Row) -> list[StepMark] | None:

@@ -38,6 +38,8 @@ MINUTE: Final = timedelta(minutes=1)
 """For how long what a source sends is counted together."""
 MOST_SAMPLES: Final = 3
 """How many envelopes of a count are told by their digest."""
+BURST: Final = 60
+"""How many repeats within a minute are too many to be an answer that was lost."""
 
 _AFTER_FAULT: Final = 1.0
 
@@ -98,6 +100,21 @@ class Counts(dict[Source, Count]):
         return Counts({source: count for source, count in self.items() if source not in left})
 
 
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """A minute in which very many came.
+
+    Attributes:
+        actor: whose key had signed them.
+        count: how many.
+        at: boot time at which the minute was over.
+    """
+
+    actor: str
+    count: int
+    at: timedelta
+
+
 @dataclass(slots=True)
 class _Minute:
     """What has come since the last row of a source.
@@ -112,13 +129,18 @@ class _Minute:
 
 
 class Tallies:
-    """Counts what is not written one by one."""
+    """Counts what is not written one by one.
+
+    Attributes:
+        burst: the last minute in which very many known commands came again; None since the start.
+    """
 
     def __init__(self, store: Database, around: Surroundings) -> None:
         self._store = store
         self._around = around
         self._minutes: dict[Source, _Minute] = {}
         self._bell = Bell()
+        self.burst: Burst | None = None
 
     @property
     def open(self) -> frozenset[Source]:
@@ -152,7 +174,7 @@ class Tallies:
             if source in left:
                 minute.count.add(count)
             else:
-                _say(source, count)
+                self._say(source, count)
         if counts:
             self._bell.ring()
 
@@ -205,9 +227,11 @@ class Tallies:
         await self._store.write(lambda tx: self.write(tx, counts))
         self._around.outbox.stored({Stream.RECORD}, len(counts))
         for source, count in counts.items():
-            _say(source, count)
+            self._say(source, count)
 
-
-def _say(source: Source, count: Count) -> None:
-    fields = {"kind": source.kind, "actor": source.actor, "reason": source.reason, "count": count.number}
-    log.warning("commands refused", extra=fields)
+    def _say(self, source: Source, count: Count) -> None:
+        """Log what was written, and notice a burst."""
+        fields = {"kind": source.kind, "actor": source.actor, "reason": source.reason, "count": count.number}
+        log.warning("commands refused", extra=fields)
+        if source.kind is AuditKind.COMMAND_REPLAYED and count.number >= BURST:
+            self.burst = Burst(source.actor, count.number, self._around.clock.boot())

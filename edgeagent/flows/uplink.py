@@ -23,7 +23,7 @@ from edgeagent.ids import Digest
 from edgeagent.ports.cloud import Acknowledged, Batch, EventSink
 from edgeagent.ports.crash import CrashPoint
 from edgeagent.ports.links import LinkError, Trouble
-from edgeagent.store import audit, outbox
+from edgeagent.store import audit, outbox, receipts
 from edgeagent.store.audit import Head
 from edgeagent.store.database import Database, Snapshot, Transaction
 
@@ -135,8 +135,12 @@ class Uplink:
         if not taken and not refused:
             raise LinkError(Trouble.BROKEN_ANSWER, "the cloud acknowledged nothing of the batch")
 
+        at = self._around.event_time().at
+
         def settle(tx: Transaction) -> None:
             outbox.acknowledge(tx, stream, taken)
+            if stream is Stream.RECORD:
+                receipts.note_uploaded(tx, taken, at=at)
             outbox.set_aside(tx, stream, refused)
             audit.note_told(tx, head)
 

@@ -17,6 +17,7 @@ from aiohttp import web
 from edgeagent.adapters.cloud.wire import JSON, REQUEST_BYTES, Fault, Problem, one_line
 from edgeagent.contracts.door import Contract, decode, encode
 from edgeagent.contracts.reasons import Reason
+from edgeagent.contracts.traceparent import read_traceparent
 from edgeagent.errors import AgentError, MalformedError
 
 C = TypeVar("C", bound=Contract)
@@ -66,6 +67,13 @@ class ProblemError(AgentError):
         if self.status is HTTPStatus.UNAUTHORIZED:
             response.headers["WWW-Authenticate"] = 'Bearer realm="edgeagent"'
         return response
+
+
+def traceparent_of(request: web.Request) -> str | None:
+    """The place in a trace that a request names; None where it names none, or more than one."""
+    named = request.headers.getall("traceparent", [])
+    found = read_traceparent(named[0]) if len(named) == 1 else None
+    return None if found is None else str(found)
 
 
 def answer(contract: Contract, *, status: HTTPStatus = HTTPStatus.OK) -> web.Response:

@@ -124,18 +124,25 @@ class IssuerClient:
         """Close all connections."""
         await self._exchange.close()
 
-    async def send(self, order: SignedCommand) -> CommandStatus:
+    async def send(self, order: SignedCommand, *, traceparent: str | None = None) -> CommandStatus:
         """Put a command in its hub's queue. Sending the same one again is harmless.
+
+        Args:
+            order: the command.
+            traceparent: the place in a trace that it belongs to (W3C Trace Context); the hub goes on from it.
 
         Raises:
             RefusedByQueueError: the producer's gate refuses it, or its id names another command.
             LinkError: unknown whether it was taken; send it again.
         """
-        return await self.send_envelope(order.command.hub, order.envelope)
+        return await self.send_envelope(order.command.hub, order.envelope, traceparent=traceparent)
 
-    async def send_envelope(self, hub: HubId, envelope: bytes) -> CommandStatus:
+    async def send_envelope(
+        self, hub: HubId, envelope: bytes, *, traceparent: str | None = None
+    ) -> CommandStatus:
         """Put the bytes of an envelope in a hub's queue. Raises as ``send``."""
-        answer = await self._exchange.ask(Question(path=f"/v1/hubs/{hub}/commands", body=envelope))
+        question = Question(path=f"/v1/hubs/{hub}/commands", body=envelope, traceparent=traceparent)
+        answer = await self._exchange.ask(question)
         _raise_refusal(answer)
         return answer.read(CommandStatus, status=HTTPStatus.ACCEPTED)
 

@@ -108,7 +108,12 @@ class HubSide:
         return answer(
             LeaseAnswer(
                 commands=[
-                    LentCommand(handle=loan.handle, envelope=loan.envelope, hold_seconds=wanted.hold_seconds)
+                    LentCommand(
+                        handle=loan.handle,
+                        envelope=loan.envelope,
+                        hold_seconds=wanted.hold_seconds,
+                        traceparent=loan.traceparent,
+                    )
                     for loan in loans
                 ],
                 waited_seconds=max((self._service.clock.boot() - began).total_seconds(), 0),

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
@@ -23,8 +24,8 @@ from edgeagent.errors import MalformedError
 from edgeagent.ids import CommandId, Epoch, HubId, KeyId, command_id
 from edgeagent.issuer.access import hub_of
 from edgeagent.issuer.bells import About, heard
-from edgeagent.issuer.bodies import ProblemError, answer, answer_bytes, read_body, read_query
-from edgeagent.issuer.order_gate import judge_raw_order
+from edgeagent.issuer.bodies import ProblemError, answer, answer_bytes, read_body, read_query, traceparent_of
+from edgeagent.issuer.order_gate import PassedOrder, judge_raw_order
 from edgeagent.issuer.producer_gate import GateRefusedError, GateWorld, Passed, judge
 from edgeagent.issuer.service import Service
 from edgeagent.issuer.store import breakers, commands, heads, hubs, refusals, streams
@@ -116,7 +117,7 @@ class IssuerSide:
         raw = await read_body(request, limit=COMMAND_BYTES, within=self._service.limits.body_time)
         now = Instant.of(self._service.clock)
         try:
-            status = await self._take(hub, raw, who, now)
+            status = await self._take(_Post(hub, raw, traceparent_of(request)), who, now)
         except GateRefusedError as why:
             await self._count(why, who, now)
             raise ProblemError(
@@ -225,7 +226,7 @@ class IssuerSide:
         """GET metrics: what the producer's gate counts, for Prometheus."""
         return web.Response(body=self._service.instruments.text(), content_type="text/plain", charset="utf-8")
 
-    async def _take(self, hub: HubId, raw: bytes, who: Principal, now: Instant) -> CommandStatus:
+    async def _take(self, post: "_Post", who: Principal, now: Instant) -> CommandStatus:
         """Judge and queue in one transaction, so that the epoch it is judged by is the one in force.
 
         Raises:
@@ -233,6 +234,7 @@ class IssuerSide:
             QueueFullError: too many wait.
         """
         in_force, most = self._service.policy.current(), self._service.limits.waiting
+        hub, raw = post.hub, post.envelope
 
         def take(tx: Transaction) -> CommandStatus:
             current = hubs.current_epoch(tx, hub)
@@ -245,12 +247,12 @@ class IssuerSide:
                 policy_until=None if in_force is None else in_force.until,
             )
             if type_of(raw, limit=ORDER_BYTES) == ORDER_TYPE:
-                return _take_order(tx, raw, world, now, most)
+                return _take_order(tx, post, world, now, most)
             passed = judge(raw, world)
             circuit = Circuit(_origin(passed.signers, who), passed.command.action)
             _refuse_if_open(tx, circuit, passed, now)
             try:
-                commands.enqueue(tx, hub, passed, raw, now=now, most_waiting=most)
+                post.enqueue(tx, passed, now=now, most=most)
             except IdConflictError as why:
                 raise _refusal(Reason.ID_CONFLICT, str(why), passed) from why
             breakers.passed(tx, circuit, now)
@@ -292,6 +294,21 @@ class IssuerSide:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Post:
+    """What an issuer has sent for a hub."""
+
+    hub: HubId
+    envelope: bytes
+    traceparent: str | None
+
+    def enqueue(self, tx: Transaction, passed: Passed | PassedOrder, *, now: Instant, most: int) -> None:
+        """Queue it; see ``commands.enqueue``."""
+        commands.enqueue(
+            tx, self.hub, passed, self.envelope, now=now, most_waiting=most, traceparent=self.traceparent
+        )
+
+
 def _origin(signers: Sequence[KeyId], who: Principal) -> str:
     """Whom a command is counted for: the key that verified, else the login that sent it."""
     return signers[0] if signers else f"token:{who.name}"
@@ -317,11 +334,11 @@ def _refusal(reason: Reason, words: str, passed: Passed) -> GateRefusedError:
     )
 
 
-def _take_order(tx: Transaction, raw: bytes, world: GateWorld, now: Instant, most: int) -> CommandStatus:
+def _take_order(tx: Transaction, post: _Post, world: GateWorld, now: Instant, most: int) -> CommandStatus:
     """Judge and queue an order to the hub itself. No breaker stands before what stops commands."""
-    passed = judge_raw_order(raw, world)
+    passed = judge_raw_order(post.envelope, world)
     try:
-        commands.enqueue(tx, world.hub, passed, raw, now=now, most_waiting=most)
+        post.enqueue(tx, passed, now=now, most=most)
     except IdConflictError as why:
         origin = passed.signers[0] if passed.signers else None
         raise GateRefusedError(Reason.ID_CONFLICT, str(why), origin=origin, command=passed.order.id) from why

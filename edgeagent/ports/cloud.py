@@ -63,11 +63,13 @@ class Delivery:
         handle: by which it is acknowledged, extended or handed back.
         envelope: the bytes that the issuer sent.
         until: boot time at which the loan ends.
+        traceparent: the place in a trace that came beside it; nobody has signed it.
     """
 
     handle: str
     envelope: bytes
     until: timedelta
+    traceparent: str | None = None
 
 
 class CommandSource(Protocol):

@@ -24,10 +24,12 @@ _NEXT_RUN: Final = "SELECT coalesce(max(run), 0) + 1 FROM inbox"
 _INSERT: Final = """
 INSERT INTO inbox (run, command, ordinal, device, issuer, signers, sequence, action, slot, lane, operation,
                    sha256, envelope, expires_at, local_boot, local_until, actor, state, reason, received_at,
-                   lease, parent, parent_most, replay_of)
+                   lease, parent, parent_most, replay_of,
+                   traceparent)
 VALUES (:run, :command, :ordinal, :device, :issuer, :signers, :sequence, :action, :slot, :lane, :operation,
         :sha256, :envelope, :expires_at, :local_boot, :local_until, :actor, :state, :reason, :received_at,
-        :lease, :parent, :parent_most, :replay_of)
+        :lease, :parent, :parent_most, :replay_of,
+        :traceparent)
 """
 _MOVE: Final = """
 UPDATE inbox
@@ -164,6 +166,7 @@ def insert(
             "lease": new.terms.length // timedelta(milliseconds=1),
             "parent": None if new.parent is None else new.parent.name,
             "parent_most": None if new.parent is None else new.parent.most,
+            "traceparent": new.traceparent,
         },
     )
     if state is State.QUEUED:

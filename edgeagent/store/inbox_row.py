@@ -19,7 +19,8 @@ from edgeagent.store.database import SqlValue
 COLUMNS: Final = """
 run, command, ordinal, device, issuer, signers, sequence, action, slot, lane, operation, sha256, envelope,
 expires_at, local_boot, local_until, actor, state, reason, received_at, available_at, available_boot,
-attempts, sent, force_refresh, last_error, lease, parent, parent_most, losses, replay_of
+attempts, sent, force_refresh, last_error, lease, parent, parent_most, losses, replay_of,
+traceparent
 """
 """The columns of ``inbox``, in the order of the table."""
 
@@ -45,6 +46,7 @@ class NewCommand:
         actor: who is on record for it.
         received_at: microseconds since 1970.
         terms: under which its device is locked for it.
+        traceparent: the place in a trace that came beside it; nobody has signed it.
     """
 
     command: CommandId
@@ -63,6 +65,7 @@ class NewCommand:
     actor: str
     received_at: int
     terms: Terms = ANY
+    traceparent: str | None = None
 
     @property
     def parent(self) -> Parent | None:
@@ -216,4 +219,5 @@ def read_row(row: sqlite3.Row) -> Row:
         ),
         losses=int(row["losses"]),
         replay_of=row["replay_of"],
+        traceparent=row["traceparent"],
     )

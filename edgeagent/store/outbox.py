@@ -19,11 +19,11 @@ from edgeagent.store.database import Snapshot, Transaction
 _UPCOMING: Final = "SELECT next FROM streams WHERE stream = :stream"
 _DRAW: Final = "UPDATE streams SET next = next + :count WHERE stream = :stream RETURNING next - :count"
 _APPEND: Final = """
-INSERT INTO outbox (stream, number, type, device, at, error, boot, incarnation, data)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO outbox (stream, number, type, device, at, error, boot, incarnation, data, traceparent)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _BATCH: Final = """
-SELECT number, type, device, at, error, boot, incarnation, data
+SELECT number, type, device, at, error, boot, incarnation, data, traceparent
   FROM outbox WHERE stream = :stream ORDER BY number LIMIT :most
 """
 # One statement, whatever the far side acknowledged: single numbers, ranges, with or without holes.
@@ -59,6 +59,7 @@ class NewEvent:
         device: whom it is about; None for the hub.
         time: when.
         data: the JSON text of what there is to say.
+        traceparent: the place in a trace, of what a command has caused.
     """
 
     stream: Stream
@@ -66,6 +67,7 @@ class NewEvent:
     device: DeviceId | None
     time: EventTime
     data: bytes
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +110,7 @@ def append(tx: Transaction, events: Sequence[NewEvent], *, incarnation: int) -> 
             event.time.boot,
             incarnation,
             event.data,
+            event.traceparent,
         )
         for number, event in zip(numbers, events, strict=True)
     ]
@@ -128,7 +131,7 @@ def batch(db: Snapshot, stream: Stream, *, most: int, most_bytes: int) -> list[S
     events: list[StoredEvent] = []
     size = 0
     # The table is STRICT: what comes out has the types that went in.
-    for number, kind, device, at, error, boot, incarnation, data in db.rows(
+    for number, kind, device, at, error, boot, incarnation, data, traceparent in db.rows(
         _BATCH, {"stream": stream, "most": most}
     ):
         size += len(data)
@@ -142,6 +145,7 @@ def batch(db: Snapshot, stream: Stream, *, most: int, most_bytes: int) -> list[S
                 time=EventTime(at, error, boot),
                 incarnation=incarnation,
                 data=data,
+                traceparent=traceparent,
             )
         )
     return events

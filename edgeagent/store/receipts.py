@@ -5,7 +5,8 @@ number, so that the far side gets the same event and not a second one (SPEC T4).
 epoch only: a receipt of an earlier one has the number 0 until it is told again in the present one.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from edgeagent.contracts.event import EventTime, EventType, Stream
@@ -14,8 +15,8 @@ from edgeagent.store.database import Snapshot, Transaction
 from edgeagent.store.outbox import NewEvent, draw
 
 _SAVE: Final = """
-INSERT INTO receipts (run, number, device, at, error, boot, incarnation, data)
-VALUES (:run, :number, :device, :at, :error, :boot, :incarnation, :data)
+INSERT INTO receipts (run, number, device, at, error, boot, incarnation, data, traceparent)
+VALUES (:run, :number, :device, :at, :error, :boot, :incarnation, :data, :traceparent)
 """
 _LOAD: Final = """
 SELECT r.data FROM receipts r JOIN inbox i ON i.run = r.run
@@ -25,13 +26,19 @@ _LAST: Final = """
 SELECT r.run, r.number FROM receipts r JOIN inbox i ON i.run = r.run
  WHERE i.command = :command AND i.device = :device ORDER BY i.ordinal DESC LIMIT 1
 """
+# A receipt that is told again was there before: the first time counts.
+_UPLOADED: Final = """
+UPDATE receipts SET uploaded_at = :at
+ WHERE uploaded_at IS NULL AND number IN (SELECT value FROM json_each(:numbers))
+"""
+_UPLOADED_AT: Final = "SELECT uploaded_at FROM receipts WHERE run = :run"
 _NUMBERED: Final = "SELECT run, number FROM receipts WHERE number > 0"
 _FORGET_NUMBERS: Final = "UPDATE receipts SET number = 0"
 _NUMBER: Final = "UPDATE receipts SET number = :number WHERE run = :run"
 # One that still waits in the outbox is left alone.
 _TELL_AGAIN: Final = """
-INSERT INTO outbox (stream, number, type, device, at, error, boot, incarnation, data)
-SELECT :stream, r.number, :type, r.device, r.at, r.error, r.boot, r.incarnation, r.data
+INSERT INTO outbox (stream, number, type, device, at, error, boot, incarnation, data, traceparent)
+SELECT :stream, r.number, :type, r.device, r.at, r.error, r.boot, r.incarnation, r.data, r.traceparent
   FROM receipts r JOIN inbox i ON i.run = r.run
  WHERE i.command = :command AND i.device = :device
  ORDER BY i.ordinal DESC LIMIT 1
@@ -53,6 +60,7 @@ def save(tx: Transaction, run: int, number: int, event: NewEvent, *, incarnation
             "boot": time.boot,
             "incarnation": incarnation,
             "data": event.data,
+            "traceparent": event.traceparent,
         },
     )
 
@@ -74,6 +82,23 @@ def tell_again(tx: Transaction, command: CommandId, device: DeviceId) -> bool:
         tx.execute(_NUMBER, {"run": last["run"], "number": draw(tx, Stream.RECORD, 1)})
     fields = {"command": command, "device": device, "stream": Stream.RECORD, "type": EventType.RECEIPT}
     return tx.execute(_TELL_AGAIN, fields) == 1
+
+
+def note_uploaded(tx: Transaction, numbers: Sequence[int], *, at: int) -> None:
+    """Note when the cloud had those receipts that are among these records.
+
+    Args:
+        tx: the transaction.
+        numbers: of the stream ``record``, which the cloud has proven to hold.
+        at: microseconds since 1970.
+    """
+    tx.execute(_UPLOADED, {"numbers": json.dumps(list(numbers)), "at": at})
+
+
+def uploaded_at(db: Snapshot, run: int) -> int | None:
+    """When the cloud had the receipt of a run, in microseconds since 1970; None: not yet."""
+    row = db.row(_UPLOADED_AT, {"run": run})
+    return None if row is None or row[0] is None else int(row[0])
 
 
 def begin_anew(tx: Transaction, records: Mapping[int, int]) -> None:

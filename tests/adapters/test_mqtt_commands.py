@@ -1,6 +1,7 @@
 """Commands to devices: sent once, now or never, and what the broker says to them."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,6 +13,7 @@ from tests.support.ear import Ear, make_bus, running
 from tests.support.scripted_broker import PUBLISH, Peer, Script, ScriptedBroker, puback
 from tests.support.waiting import eventually
 
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 INSTANT = timedelta(milliseconds=100)
 
 
@@ -43,6 +45,30 @@ async def test_what_the_broker_answers_to_a_command_is_told(code: int, result: P
 
             assert [await bus.publish(command()) for _ in range(3)] == [result] * 3
             assert len(broker.peers) == 2
+
+
+@pytest.mark.requirement("O2")
+async def test_a_command_takes_its_place_in_a_trace_along_as_a_user_property() -> None:
+    heard = []
+
+    async def answers(peer: Peer) -> None:
+        await peer.greets()
+        while True:
+            packet = await peer.answers(until=PUBLISH)
+            heard.append(packet.body)
+            await peer.sends(puback(packet.packet_id))
+
+    async with ScriptedBroker(answers) as broker:
+        bus = make_bus(broker.port)
+        async with running(bus):
+            await Ear(bus).sees_links(LinkUp)
+
+            await bus.publish(replace(command(), traceparent=TRACEPARENT))
+            await bus.publish(command())
+
+            # A user property: 0x26, and two texts with their lengths (MQTT 5 section 2.2.2.2).
+            wanted = b"\x26\x00\x0btraceparent\x00\x37" + TRACEPARENT.encode()
+            assert [wanted in body for body in heard] == [True, False]
 
 
 async def is_cut(peer: Peer) -> None:

@@ -1,6 +1,7 @@
 """Metrics and health on loopback: what is shown, and to whom."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,8 @@ from edgeagent.errors import StorageError
 from tests.flows.operating import OperatorDesk, operated_hub
 from tests.support.brokers import free_port
 from tests.support.stores import broken_log
+
+OPERATING = (Path(__file__).parents[2] / "docs" / "operating.md").read_text("utf-8")
 
 
 @asynccontextmanager
@@ -69,6 +72,18 @@ class TestMetrics:
                 "state": 1,
                 "telemetry": 0,
             }
+
+    async def test_the_operators_page_lists_all_of_them_and_no_other(self, tmp_path: Path) -> None:
+        async with served(tmp_path, "dev-1") as (_, port):
+            _, _, text = await asked(port, "/metrics")
+
+        exported = {
+            (f"{family.name}_total" if family.type == "counter" else family.name, family.documentation)
+            for family in text_string_to_metric_families(text)
+        }
+        table = OPERATING.partition("<!-- metrics -->")[2].partition("\n## ")[0]
+        listed = set(re.findall(r"^\| `([a-z_]+)` \| [^|]*\| ([^|]+) \|$", table, re.MULTILINE))
+        assert listed == exported
 
     @pytest.mark.requirement("A2", "R7")
     async def test_no_device_is_named_and_no_series_grows_with_devices(self, tmp_path: Path) -> None:

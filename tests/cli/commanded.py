@@ -23,6 +23,7 @@ from edgeagent.adapters.admin.policy_routes import policy_routes
 from edgeagent.adapters.admin.route import Route
 from edgeagent.adapters.admin.socket import AdminSocket
 from edgeagent.adapters.admin.switch_routes import switch_routes
+from edgeagent.adapters.admin.trace_routes import trace_routes
 from edgeagent.agent.timing import timing
 from edgeagent.contracts.policy import Tier
 from edgeagent.flows.beside import Beside
@@ -33,6 +34,9 @@ from edgeagent.flows.lockdesk import Locks
 from edgeagent.flows.operator import HubOperator
 from edgeagent.flows.policy_facts import PolicyFacts
 from edgeagent.flows.storekeeping import StoreKeeping
+from edgeagent.flows.traces import trace
+from edgeagent.flows.watching.certificates import CertificateFiles
+from edgeagent.flows.watching.lookout import Lookout
 from edgeagent.store.floorfile import FloorFile
 from tests.cli.building import Terminal, lonely_terminal
 from tests.flows.commanding import Hub
@@ -88,6 +92,7 @@ def _routes(hub: Hub, folder: Path) -> list[Route]:
         *audit_routes(hub.now.trail),
         *breaker_routes(hub.now.breakers),
         *letter_routes(hub.now.letters),
+        *trace_routes(partial(trace, hub.now.store)),
     ]
 
 
@@ -109,6 +114,7 @@ def _operator(hub: Hub, folder: Path) -> HubOperator:
         floor=time.floor,
         epochs=time.epochs,
         around=now.around,
+        lookout=Lookout(now.store, now.around, None, now.tallies, CertificateFiles({}, {})),
         state_dir=folder,
         started=hub.clock.boot(),
     )

@@ -37,6 +37,8 @@ from edgeagent.flows.storekeeping import StoreKeeping
 from edgeagent.flows.tallies import Tallies
 from edgeagent.flows.trust import Trust, TrustSettings
 from edgeagent.flows.uplink import Uplink, UplinkSettings
+from edgeagent.flows.watching.certificates import CertificateFiles
+from edgeagent.flows.watching.lookout import Lookout
 from edgeagent.flows.worlds import Worlds
 from edgeagent.store.floorfile import FloorFile
 from tests.flows.building import HUB, Hub, new_hub
@@ -138,6 +140,7 @@ async def operated_hub(folder: Path, *devices: str, with_cloud: bool = True) -> 
     async with new_hub(folder, *devices, clock=clock) as hub:
         clock.is_proven()
         around, store = hub.around, hub.store
+        key, tallies = MemoryKey(), Tallies(hub.store, hub.around)
         trust = Trust(store, clock, around, TrustSettings(signer=VENUE.public))
         await trust.load(signed_policy(VENUE, 3))
         cloud = FakeCloud(HUB, clock)
@@ -161,13 +164,13 @@ async def operated_hub(folder: Path, *devices: str, with_cloud: bool = True) -> 
             floor=time.floor,
             epochs=time.epochs,
             around=around,
+            lookout=Lookout(store, around, uplink if with_cloud else None, tallies, CertificateFiles({}, {})),
             state_dir=folder,
             started=clock.boot(),
         )
-        key = MemoryKey()
         worlds = Worlds(hub.devices, trust, around, key.public)
         lanes = {tier: Bell() for tier in Tier}
         entering = Entering(Settling(hub.devices, around, key, Breakers(around, trust)), lanes)
-        admission = Admission(store, worlds, entering, Held(store, worlds, entering), Tallies(store, around))
+        admission = Admission(store, worlds, entering, Held(store, worlds, entering), tallies)
         operator = HubOperator(health, clock, LocalCommands(store, admission, key, around))
         yield OperatorDesk(hub, clock, trust, cloud, uplink, watch, health, operator, time)

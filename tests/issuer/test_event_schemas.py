@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 from pydantic import JsonValue
 
 from edgeagent.contracts.actions import ActionName
+from edgeagent.contracts.alerts import Alert, AlertTurn
 from edgeagent.contracts.checkpoint import Checkpoint
 from edgeagent.contracts.event import EventType, Stream, render
 from edgeagent.contracts.policy import Level
@@ -97,6 +98,33 @@ def test_the_schema_is_one_and_knows_every_type_of_event() -> None:
 @pytest.mark.parametrize("kind", EXAMPLES, ids=str)
 def test_an_event_as_the_agent_writes_it_fits(kind: EventType) -> None:
     VALIDATOR.validate(event(kind, EXAMPLES[kind]))
+
+
+@pytest.mark.requirement("U8", "O4")
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"reason": "retry_threshold", "command": "c-1", "attempts": 3, "error": "nobody listens"},
+        {"reason": "lease_lost", "command": "c-1", "losses": 3},
+    ],
+)
+def test_an_alert_about_a_command_fits(told: dict[str, JsonValue]) -> None:
+    VALIDATOR.validate(event(EventType.ALERT, told))
+
+
+@pytest.mark.requirement("U8", "O4")
+@pytest.mark.parametrize("turn", AlertTurn, ids=str)
+def test_an_alert_of_the_hubs_own_fits_in_each_of_its_turns(turn: AlertTurn) -> None:
+    told: dict[str, JsonValue] = {
+        "reason": Alert.DISK_LOW,
+        "turn": turn,
+        "since": "2026-12-01T12:00:00Z",
+        "level": "warning",
+        "words": "100 MiB free",
+    }
+
+    VALIDATOR.validate(event(EventType.ALERT, told))
+    assert not VALIDATOR.is_valid(event(EventType.ALERT, told | {"turn": "over"}))
 
 
 @pytest.mark.requirement("U8", "T9")

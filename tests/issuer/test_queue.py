@@ -49,6 +49,20 @@ async def test_a_command_goes_down_byte_for_byte_and_is_forgotten_when_it_is_ack
     assert await lease(greeted) == []
 
 
+@pytest.mark.requirement("O2")
+async def test_the_place_in_a_trace_goes_down_beside_the_command_if_it_is_one(
+    greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub
+) -> None:
+    good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    told = [good, None, "00-nonsense", good.replace("00-", "cc-", 1) + "-more", "x" * 4000]
+
+    for traceparent in told:
+        await cloud.send(order(hub.id), traceparent=traceparent)
+    lent = await lease(greeted)
+
+    assert [each.traceparent for each in lent] == [good, None, None, good, None]
+
+
 @pytest.mark.requirement("Q3")
 async def test_a_lent_command_is_lent_to_nobody_else_until_its_loan_ends(
     greeted: HttpsQueue, cloud: IssuerClient, hub: KnownHub

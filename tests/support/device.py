@@ -28,6 +28,7 @@ class Heard:
         qos: 0 or 1.
         retain: whether it was the broker's stored copy.
         expires_in: what is left of its expiry interval in seconds; None for none.
+        told: its user properties.
     """
 
     topic: str
@@ -35,6 +36,7 @@ class Heard:
     qos: int
     retain: bool
     expires_in: int | None
+    told: tuple[tuple[str, str], ...] = ()
 
 
 class Device:
@@ -96,6 +98,7 @@ class Device:
             message.qos,
             message.retain,
             said.get("MessageExpiryInterval"),
+            tuple((name, value) for name, value in said.get("UserProperty", ())),
         )
         with self._told:
             self._heard.append(heard)

@@ -28,6 +28,7 @@ class _Queued:
     handle: str | None = None
     until: timedelta = timedelta(0)
     acknowledged: bool = False
+    traceparent: str | None = None
 
 
 class FakeCloud:
@@ -76,9 +77,9 @@ class FakeCloud:
         """Larger batches are refused as a whole."""
         self._most_events = events
 
-    def offers(self, envelope: bytes) -> None:
+    def offers(self, envelope: bytes, traceparent: str | None = None) -> None:
         """Put a command in the queue."""
-        self._queue.append(_Queued(envelope))
+        self._queue.append(_Queued(envelope, traceparent=traceparent))
         self._changed.set()
 
     def says_it_is(self, moment: datetime) -> None:
@@ -128,7 +129,7 @@ class FakeCloud:
             self._handles += 1
             queued.handle = f"{self._handles:032x}"
             queued.until = self._clock.boot() + hold
-            deliveries.append(Delivery(queued.handle, queued.envelope, queued.until))
+            deliveries.append(Delivery(queued.handle, queued.envelope, queued.until, queued.traceparent))
         self._lose()
         return deliveries
 

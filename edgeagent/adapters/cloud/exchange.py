@@ -42,6 +42,7 @@ class Question:
         content_type: of the body.
         gzipped: whether the body is compressed.
         patience: how long the far side was asked to wait, on top of the settings' time-out.
+        traceparent: the place in a trace that the request belongs to.
     """
 
     method: Literal["GET", "POST"] = "POST"
@@ -51,6 +52,7 @@ class Question:
     content_type: str = JSON
     gzipped: bool = False
     patience: timedelta = timedelta(0)
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,8 @@ class Exchange:
             headers["Content-Type"] = question.content_type
         if question.gzipped:
             headers["Content-Encoding"] = "gzip"
+        if question.traceparent is not None:
+            headers["traceparent"] = question.traceparent
         return headers
 
     def _timeout(self, question: Question) -> aiohttp.ClientTimeout:

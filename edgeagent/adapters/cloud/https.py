@@ -135,6 +135,7 @@ class HttpsQueue:
                 lent.handle,
                 lent.envelope,
                 sent_at + waited + min(timedelta(seconds=lent.hold_seconds), hold),
+                lent.traceparent,
             )
             for lent in answer.commands
         ]

@@ -20,6 +20,7 @@ from edgeagent.contracts.scalars import (
     Nonce,
     Words,
 )
+from edgeagent.contracts.traceparent import TraceparentText
 from edgeagent.ids import Digest
 
 JSON: Final = "application/json"
@@ -137,11 +138,19 @@ class LeaseRequest(Contract):
 
 
 class LentCommand(Contract):
-    """A command lent to the hub, as its issuer sent it."""
+    """A command lent to the hub, as its issuer sent it.
+
+    Attributes:
+        handle: of this loan.
+        envelope: the command.
+        hold_seconds: for how long.
+        traceparent: the place in a trace that its issuer named beside it.
+    """
 
     handle: Handle
     envelope: Base64
     hold_seconds: HoldSeconds
+    traceparent: TraceparentText | None = None
 
 
 class LeaseAnswer(Contract):

@@ -153,6 +153,8 @@ class Life:
         self._check_size(message, welcome)
         properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # paho has no annotation
         properties.MessageExpiryInterval = message.expires_in
+        if message.traceparent is not None:
+            properties.UserProperty = ("traceparent", message.traceparent)
         sent = self._wire.publish(message.topic, message.payload, 1, retain=False, properties=properties)
         self._publishing.add(sent.mid)
         answer = self._answers.expect(sent.mid)

@@ -70,6 +70,7 @@ def claim_of(record: ClaimRecord) -> Claim:
         plan=_plan(asked, world),
         steps=tuple(_mark(each) for each in record.steps),
         lease=record.lease,
+        traceparent=record.traceparent,
     )
 
 

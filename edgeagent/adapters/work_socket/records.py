@@ -57,6 +57,7 @@ def claim_record(claim: Claim, lane: Tier) -> ClaimRecord:
             )
             for mark in claim.steps
         ],
+        traceparent=claim.traceparent,
     )
 
 

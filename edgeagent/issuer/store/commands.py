@@ -57,8 +57,8 @@ _RESULTS: Final = "SELECT device, event FROM results WHERE hub = :hub AND comman
 _THE_HUB: Final = ""
 # More envelopes than a command may have signatures add nothing.
 _ENQUEUE: Final = """
-INSERT INTO deliveries (hub, command, envelope, sha256, state)
-SELECT :hub, :command, :envelope, :sha256, 'queued'
+INSERT INTO deliveries (hub, command, envelope, sha256, state, traceparent)
+SELECT :hub, :command, :envelope, :sha256, 'queued', :traceparent
  WHERE (SELECT count(*) FROM deliveries WHERE hub = :hub AND command = :command) < :most
     ON CONFLICT (hub, command, sha256) DO NOTHING
 """
@@ -81,7 +81,7 @@ UPDATE deliveries SET state = 'settled', handle = NULL, boot = NULL, until = NUL
  WHERE hub = ? AND command = ? AND state <> 'settled'
 """
 _DUE: Final = """
-SELECT number, command, envelope FROM deliveries
+SELECT number, command, envelope, traceparent FROM deliveries
  WHERE hub = :hub AND state <> 'settled'
    AND (state = 'queued' OR boot <> :boot_id OR until <= :boot)
  ORDER BY number LIMIT :most
@@ -152,6 +152,7 @@ class Loan:
 
     handle: str
     envelope: bytes
+    traceparent: str | None = None
 
 
 def enqueue(
@@ -162,6 +163,7 @@ def enqueue(
     *,
     now: Instant,
     most_waiting: int,
+    traceparent: str | None = None,
 ) -> None:
     """Take a command or an order that has passed the gate. The same again changes nothing.
 
@@ -193,7 +195,8 @@ def enqueue(
         named = enumerate(devices, start=1)
         tx.execute_many(_NAME, [(hub, command.id, device, place) for place, device in named])
     digest = sha256(envelope).hexdigest()
-    tx.execute(_ENQUEUE, {**key, "envelope": envelope, "sha256": digest, "most": MOST_SIGNATURES})
+    sent: dict[str, SqlValue] = {"envelope": envelope, "sha256": digest, "traceparent": traceparent}
+    tx.execute(_ENQUEUE, {**key, **sent, "most": MOST_SIGNATURES})
 
 
 def lease(
@@ -205,7 +208,7 @@ def lease(
     until = now.boot + hold // timedelta(milliseconds=1)
     loans = []
     for row in tx.rows(_DUE, {"hub": hub, "most": most, **clock}):
-        loan = Loan(new_handle(), bytes(row["envelope"]))
+        loan = Loan(new_handle(), bytes(row["envelope"]), row["traceparent"])
         mark: dict[str, SqlValue] = {"handle": loan.handle, "boot_id": now.boot_id, "until": until}
         if tx.execute(_LEND, {"number": row["number"], **mark}) != 1:
             raise BrokenInvariantError("a delivery was settled while it was lent")

@@ -24,6 +24,7 @@ CREATE TABLE outbox (
     boot        INTEGER NOT NULL,  -- milliseconds since boot
     incarnation INTEGER NOT NULL,
     data        BLOB NOT NULL,     -- the JSON text of the event's data
+    traceparent TEXT,              -- the place in a trace, of what a command has caused
     PRIMARY KEY (stream, number)
 ) STRICT, WITHOUT ROWID;
 

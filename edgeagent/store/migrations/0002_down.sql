@@ -37,6 +37,7 @@ CREATE TABLE inbox (
     parent_most    INTEGER CHECK (parent_most >= 1),
     losses         INTEGER NOT NULL DEFAULT 0 CHECK (losses >= 0),  -- how often whoever worked it was gone
     replay_of      INTEGER,                   -- the run of which a person had this one made
+    traceparent    TEXT,                      -- as it came beside the envelope; nobody has signed it
     UNIQUE (command, device, ordinal),
     CHECK ((replay_of IS NULL) = (ordinal = 1)),
     CHECK ((local_boot IS NULL) = (local_until IS NULL)),
@@ -118,5 +119,10 @@ CREATE TABLE receipts (
     error       INTEGER,
     boot        INTEGER NOT NULL,
     incarnation INTEGER NOT NULL,
-    data        BLOB NOT NULL
+    data        BLOB NOT NULL,
+    traceparent TEXT,
+    uploaded_at INTEGER            -- microseconds since 1970, the best guess: when the cloud had it first
 ) STRICT;
+
+-- Which receipts an upload has proven: only those that none has before are looked through.
+CREATE INDEX receipts_told ON receipts (number) WHERE uploaded_at IS NULL;

@@ -111,6 +111,7 @@ CREATE TABLE deliveries (
     handle   TEXT UNIQUE,            -- names this loan; the next loan has another
     boot     TEXT,                   -- the boot of the server in which `until` counts
     until    INTEGER,                -- milliseconds of boot time
+    traceparent TEXT,                -- the place in a trace that came beside it
     FOREIGN KEY (hub, command) REFERENCES commands (hub, command),
     UNIQUE (hub, command, sha256),
     -- A loan, its end and its handle appear and disappear together.

@@ -1,0 +1,66 @@
+"""Asks everything that is watched, at once."""
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+
+from edgeagent.contracts.reports.health import Check
+from edgeagent.flows.surroundings import Surroundings
+from edgeagent.flows.tallies import Tallies
+from edgeagent.flows.uplink import Uplink
+from edgeagent.flows.watching.certificates import CertificateFiles
+from edgeagent.flows.watching.draining import DrainWatch
+from edgeagent.flows.watching.lanes import LaneWatch
+from edgeagent.flows.watching.locked import LockWatch
+from edgeagent.flows.watching.replays import replay_check
+from edgeagent.flows.watching.stuck import stuck_check
+from edgeagent.store import outbox
+from edgeagent.store.database import Database, Snapshot
+from edgeagent.store.inbox_row import Now
+
+
+@dataclass(frozen=True, slots=True)
+class Lookout:
+    """Looks at work that may be stuck, and at what ends by itself.
+
+    Attributes:
+        store: the database.
+        around: time, and whose hub it is.
+        uplink: what sends events up; None without a cloud.
+        tallies: counts repeats.
+        certificates: the files to look at.
+    """
+
+    store: Database
+    around: Surroundings
+    uplink: Uplink | None
+    tallies: Tallies
+    certificates: CertificateFiles
+    _lanes: LaneWatch = field(default_factory=LaneWatch)
+    _locks: LockWatch = field(default_factory=LockWatch)
+    _drain: DrainWatch = field(default_factory=DrainWatch)
+
+    async def checks(self) -> list[Check]:
+        """All of it.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        clock = self.around.clock
+        now = Now(clock.boot_id, clock.boot() // timedelta(milliseconds=1), self.around.origin.incarnation)
+        certificates = await asyncio.to_thread(self.certificates.check, clock.wall())
+        return [
+            *await self.store.read(partial(self._of_store, now=now)),
+            replay_check(self.tallies.burst, clock.boot()),
+            certificates,
+        ]
+
+    def _of_store(self, db: Snapshot, now: Now) -> list[Check]:
+        clock, state = self.around.clock, None if self.uplink is None else self.uplink.state
+        return [
+            stuck_check(db, clock, now),
+            *self._lanes.checks(db, clock.boot(), now),
+            self._locks.check(db, clock.boot(), now),
+            self._drain.check(outbox.depths(db), state, clock.boot()),
+        ]

@@ -1,0 +1,212 @@
+"""Alerts: raised once, told again once a day, cleared; and no storm, whatever comes and goes."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from edgeagent.contracts.alerts import Alert
+from edgeagent.contracts.event import EventType
+from edgeagent.contracts.policy import Tier, TierRule
+from edgeagent.contracts.reasons import Reason
+from edgeagent.contracts.reports.health import Check, HealthReport, Level
+from edgeagent.core.audit_chain import AuditKind
+from edgeagent.errors import StorageError
+from edgeagent.flows.alerts import AGAIN, CHECKS, QUIET, Alerts
+from tests.flows.commanding import Hub, new_hub
+from tests.flows.signing import HUB, MINUTE, POWER
+from tests.support.stores import full_disk
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.requirement("O4", "Q7")
+
+LOW = Check(name="disk", level=Level.WARNING, summary="100 MiB free", advice="free some")
+FINE = Check(name="disk", level=Level.OK, summary="9000 MiB free")
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    """A hub."""
+    async with new_hub(tmp_path) as made:
+        yield made
+
+
+def alerts_of(hub: Hub) -> Alerts:
+    """What calls for a person, as a start of the agent makes it."""
+
+    async def nothing() -> HealthReport:
+        return HealthReport(at=hub.clock.wall().best, checks=[])
+
+    return Alerts(hub.store, hub.now.around, nothing)
+
+
+async def told(hub: Hub) -> list[tuple[JsonValue, JsonValue]]:
+    """Code and turn of all alerts, in the records and in the trail alike."""
+    events = [(data["reason"], data["turn"]) for _, data in await hub.records(EventType.ALERT)]
+    assert events == [(row["alert"], row["turn"]) for row in await hub.audited(AuditKind.ALERT)]
+    return events
+
+
+async def test_it_is_raised_once_it_lasts_told_again_each_day_and_cleared(hub: Hub) -> None:
+    alerts = alerts_of(hub)
+
+    await alerts.compare([LOW])
+    assert await told(hub) == []
+    for _ in range(30 * 60):
+        hub.passes(MINUTE)
+        await alerts.compare([LOW])
+
+    raised = [(Alert.DISK_LOW, "raised"), (Alert.DISK_LOW, "standing")]
+    assert await told(hub) == raised
+    for _ in range(3):
+        hub.passes(MINUTE)
+        await alerts.compare([FINE])
+    assert await told(hub) == [*raised, (Alert.DISK_LOW, "cleared")]
+    first, *_, last = [data for _, data in await hub.records(EventType.ALERT)]
+    assert (first["level"], first["words"]) == ("warning", "100 MiB free")
+    assert last["since"] == first["since"]
+
+
+async def test_a_restart_tells_nothing_again(hub: Hub) -> None:
+    for _ in range(5):
+        alerts = alerts_of(hub)
+        await alerts.compare([LOW])
+        await alerts.compare([LOW])
+        await hub.starts_anew()
+
+    assert await told(hub) == [(Alert.DISK_LOW, "raised")]
+
+    # What has gone meanwhile is cleared by a start that never saw it.
+    alerts = alerts_of(hub)
+    await alerts.compare([FINE])
+    await alerts.compare([FINE])
+    assert await told(hub) == [(Alert.DISK_LOW, "raised"), (Alert.DISK_LOW, "cleared")]
+
+
+async def test_whatever_comes_and_goes_is_told_a_bounded_number_of_times(hub: Hub) -> None:
+    alerts = alerts_of(hub)
+
+    for minute in range(24 * 60):
+        hub.passes(MINUTE)
+        await alerts.compare([LOW if minute // 2 % 2 else FINE])
+
+    turns = [turn for _, turn in await told(hub)]
+    assert turns.count("raised") <= AGAIN / QUIET
+    assert turns.count("cleared") <= turns.count("raised")
+
+
+async def test_one_that_is_gone_before_it_is_looked_at_again_is_not_told(hub: Hub) -> None:
+    alerts = alerts_of(hub)
+
+    for _ in range(10):
+        hub.passes(MINUTE)
+        await alerts.compare([LOW])
+        await alerts.compare([FINE])
+
+    assert await told(hub) == []
+
+
+async def test_a_clock_that_is_set_back_keeps_nothing_quiet(hub: Hub) -> None:
+    alerts = alerts_of(hub)
+    for check in (LOW, LOW, FINE, FINE):
+        await alerts.compare([check])
+
+    hub.time_is_known(hub.readings.wall() - timedelta(days=2))
+    await alerts.compare([LOW])
+    await alerts.compare([LOW])
+
+    assert [turn for _, turn in await told(hub)] == ["raised", "cleared", "raised"]
+
+
+async def test_what_cannot_be_stored_is_told_the_next_time(hub: Hub) -> None:
+    alerts = alerts_of(hub)
+    await alerts.compare([LOW])
+
+    with full_disk(hub.path), pytest.raises(StorageError):
+        await alerts.compare([LOW])
+
+    assert await told(hub) == []
+    await alerts.compare([LOW])
+    assert await told(hub) == [(Alert.DISK_LOW, "raised")]
+
+
+async def test_nothing_is_written_while_nothing_turns(hub: Hub) -> None:
+    alerts = alerts_of(hub)
+    await alerts.compare([LOW])
+    await alerts.compare([LOW])
+    commits = hub.store.commits
+
+    for _ in range(60):
+        hub.passes(MINUTE)
+        await alerts.compare([LOW])
+
+    assert hub.store.commits == commits
+
+
+@pytest.mark.parametrize(("name", "alert"), CHECKS.items())
+async def test_each_watched_check_calls_under_its_own_code(hub: Hub, name: str, alert: Alert) -> None:
+    alerts = alerts_of(hub)
+    bad = Check(name=name, level=Level.CRITICAL, summary="bad", advice="do something")
+
+    await alerts.compare([bad])
+    await alerts.compare([bad])
+
+    assert await told(hub) == [(alert, "raised")]
+    metrics = hub.now.around.metrics.registry
+    assert metrics.get_sample_value("edgeagent_alerts_total", {"alert": alert}) == 1
+    assert metrics.get_sample_value("edgeagent_alerts_standing", {"alert": alert}) == 1
+
+
+@pytest.mark.requirement("I2")
+async def test_an_operation_that_has_worked_twice_is_told(hub: Hub) -> None:
+    one_try = {tier: TierRule(attempts=1) for tier in (Tier.LOW, Tier.MEDIUM)}
+    await hub.has_policy(version=2, tiers=one_try)
+    tv = await hub.television()
+    tv.is_deaf()
+    tv.is_mute()
+    first = hub.command(POWER, operation="once", on=True)
+    await hub.admits(first)
+    await hub.works()
+
+    # Nobody knows what became of it: it is asked for again, and then the first shows its effect.
+    again = hub.command(POWER, operation="once", on=True)
+    await hub.admits(again)
+    tv.reports(power=True)
+    await hub.settles()
+    await hub.now.upkeep.look()
+
+    [(_, alert)] = await hub.records(EventType.ALERT)
+    assert (alert["reason"], alert["turn"]) == (Alert.PROCESSED_TWICE, "raised")
+    assert str(first.id) in str(alert["words"])
+    assert str(again.id) in str(alert["words"])
+    [row] = await hub.audited(AuditKind.ALERT)
+    assert json.dumps(row["words"]) == json.dumps(alert["words"])
+
+
+async def test_a_look_that_fails_ends_nothing(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+
+    async def look() -> HealthReport:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            raise StorageError("disk I/O error")
+        return HealthReport(at=hub.clock.wall().best, checks=[LOW])
+
+    monkeypatch.setattr("edgeagent.flows.alerts.EVERY", timedelta(milliseconds=1))
+    running = asyncio.create_task(Alerts(hub.store, hub.now.around, look).run())
+    await eventually(lambda: hub.rows("SELECT 1 FROM alerts") != [])
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert await told(hub) == [(Alert.DISK_LOW, "raised")]
+
+
+def test_no_code_is_a_reason_too() -> None:
+    assert not {str(alert) for alert in Alert} & {str(reason) for reason in Reason}
+    assert HUB

@@ -1,0 +1,166 @@
+"""The trace of a command: followed from the cloud to the device and the result, and drawn afterwards."""
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from edgeagent.contracts.event import EventType
+from edgeagent.contracts.reports.trace import SpanReport, WayReport
+from edgeagent.errors import RejectedError
+from edgeagent.flows.admission import Arrival
+from edgeagent.flows.traces import trace
+from edgeagent.flows.uplink import Uplink, UplinkSettings
+from edgeagent.ids import CommandId, device_id
+from tests.flows.commanding import Hub, new_hub
+from tests.flows.signing import HUB, POWER, SECOND, TV
+from tests.support.fake_cloud import FakeCloud
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.requirement("O2")
+
+TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+TOLD = f"00-{TRACE}-{SPAN}-01"
+
+
+async def way(hub: Hub, command: CommandId) -> WayReport:
+    """The way of a command for one device."""
+    [found] = (await trace(hub.store, command)).ways
+    return found
+
+
+def by_name(found: WayReport) -> dict[str, SpanReport]:
+    """The last span of each name."""
+    return {span.name: span for span in found.spans}
+
+
+async def test_a_command_keeps_the_trace_of_its_issuer_up_to_the_receipt(tmp_path: Path) -> None:
+    async with new_hub(tmp_path) as hub:
+        await hub.television()
+        command = hub.command(POWER, on=True)
+        hub.passes(SECOND)
+
+        await hub.now.admission.admit([Arrival(hub.signed(command), traceparent=TOLD)])
+        await hub.works()
+
+        # The whole is the issuer's child, and all else is a part of it.
+        found = await way(hub, command.id)
+        spans = by_name(found)
+        assert (found.trace, spans["command"].parent) == (TRACE, SPAN)
+        names = [span.name for span in found.spans]
+        assert names == ["command", "cloud", "gate", "lane", "work", "step", "confirmation", "receipt"]
+        inner = {"step", "confirmation"}
+        for span in found.spans[1:]:
+            assert span.parent == spans["work" if span.name in inner else "command"].span
+            assert span.end is not None
+        assert len({span.span for span in found.spans}) == len(found.spans)
+        assert spans["cloud"].end is not None
+        assert spans["cloud"].end - spans["cloud"].start == SECOND
+
+        # The device and the receipt were told the very spans.
+        sent = [message.traceparent for message in hub.bus.published if "/set/" in message.topic]
+        assert sent == [f"00-{TRACE}-{spans['step'].span}-01"]
+        [receipt] = hub.rows("SELECT traceparent FROM outbox WHERE type LIKE '%receipt'")
+        assert receipt == (f"00-{TRACE}-{spans['receipt'].span}-01",)
+
+
+@pytest.mark.parametrize("told", [None, "00-nonsense", f"00-{'0' * 32}-{SPAN}-01"])
+async def test_a_command_without_a_usable_trace_begins_one_of_its_own(
+    tmp_path: Path, told: str | None
+) -> None:
+    async with new_hub(tmp_path) as hub:
+        await hub.television()
+        one, other = hub.command(POWER, on=True), hub.command(POWER, on=False)
+
+        for command in (one, other):
+            await hub.now.admission.admit([Arrival(hub.signed(command), traceparent=told)])
+            await hub.works()
+
+        found = [await way(hub, command.id) for command in (one, other)]
+        assert len({each.trace for each in found}) == 2
+        assert [each.spans[0].parent for each in found] == ["", ""]
+
+
+async def test_what_is_not_signed_changes_nothing_but_the_trace(tmp_path: Path) -> None:
+    async with new_hub(tmp_path) as hub:
+        await hub.television()
+        envelope = hub.signed(hub.command(POWER, on=True))
+
+        # It comes again under another trace: a repeat, whose trace stays what it was.
+        for told in (TOLD, f"00-{'a' * 32}-{'b' * 16}-01"):
+            await hub.now.admission.admit([Arrival(envelope, traceparent=told)])
+
+        assert hub.rows("SELECT traceparent FROM inbox") == [(TOLD,)]
+
+
+async def test_every_try_and_wait_is_drawn_and_what_goes_on_is_open(tmp_path: Path) -> None:
+    async with new_hub(tmp_path) as hub:
+        tv = await hub.television()
+        tv.is_deaf()
+        tv.is_mute()
+        command = hub.command(POWER, on=True)
+        await hub.admits(command)
+
+        await hub.works()
+
+        spans = by_name(await way(hub, command.id))
+        assert spans["wait"].says["reason"] == "retrying"
+        assert [name for name, span in spans.items() if span.end is None] == ["command", "wait"]
+
+        tv.obeys()
+        hub.passes(60 * SECOND)
+        await hub.works()
+        found = await way(hub, command.id)
+        assert [span.name for span in found.spans].count("step") == 2
+        assert by_name(found)["step"].says["attempt"] == "2"
+        assert all(span.end is not None for span in found.spans)
+        assert found.spans[0].says["outcome"] == "succeeded"
+
+
+async def test_each_device_of_a_command_has_its_own_way_in_the_one_trace(tmp_path: Path) -> None:
+    async with new_hub(tmp_path) as hub:
+        second = device_id("tv-2")
+        await hub.television()
+        await hub.television(second)
+        command = hub.command(POWER, device=[TV, second], on=True)
+        await hub.now.admission.admit([Arrival(hub.signed(command), traceparent=TOLD)])
+
+        await hub.works_all()
+
+        ways = (await trace(hub.store, command.id)).ways
+        assert [each.device for each in ways] == [TV, second]
+        assert {each.trace for each in ways} == {TRACE}
+        ids = [span.span for each in ways for span in each.spans]
+        assert len(ids) == len(set(ids))
+
+
+async def test_the_upload_of_the_receipt_is_a_part_of_it(tmp_path: Path) -> None:
+    async with new_hub(tmp_path) as hub:
+        await hub.television()
+        command = hub.command(POWER, on=True)
+        cloud = FakeCloud(HUB, hub.clock)
+        await hub.now.admission.admit([Arrival(hub.signed(command), traceparent=TOLD)])
+        await hub.works()
+        hub.passes(7 * SECOND)
+        assert "upload" not in by_name(await way(hub, command.id))
+
+        uplink = asyncio.create_task(
+            Uplink(hub.store, cloud, hub.now.around, UplinkSettings(linger=0 * SECOND)).run()
+        )
+        await eventually(lambda: not hub.rows("SELECT 1 FROM outbox"))
+        uplink.cancel()
+        with suppress(asyncio.CancelledError):
+            await uplink
+
+        upload = by_name(await way(hub, command.id))["upload"]
+        assert upload.end is not None
+        assert upload.end - upload.start >= 7 * SECOND
+        told = [event for event in cloud.stored.values() if EventType.RECEIPT.encode() in event]
+        assert [TRACE.encode() in event for event in told] == [True]
+
+
+async def test_a_command_that_never_came_has_no_trace(tmp_path: Path) -> None:
+    async with new_hub(tmp_path) as hub:
+        with pytest.raises(RejectedError, match="no command nothing has come"):
+            await trace(hub.store, CommandId("nothing"))
