@@ -89,7 +89,7 @@ def test_the_worker_has_nothing_open_but_its_work_socket(venue: WorkedVenue) -> 
 def test_a_worker_that_was_stopped_past_its_lease_finds_the_work_ended_and_changes_nothing(
     venue: WorkedVenue,
 ) -> None:
-    """It stands still while it waits for the plug; what it says when it wakes is refused."""
+    """It stands still while it waits for the plug; then its own patience is over, or it is refused."""
     first, second = venue.new_worker(), venue.new_worker()
     first.start()
     venue.fleet.does("fault", PLUG, fault={"fault": "silent", "way": "said"})
@@ -100,7 +100,9 @@ def test_a_worker_that_was_stopped_past_its_lease_finds_the_work_ended_and_chang
 
     receipt = venue.end_of(toggle, within=LEASE)
     first.goes_on()
-    wait_until(lambda: "lock lost" in first.log, "the first worker to be refused")
+    wait_until(
+        lambda: "lock lost" in first.log or "command left" in first.log, "the first worker to let go of it"
+    )
 
     assert (receipt.outcome, receipt.attempts) == (Outcome.UNKNOWN, 1)
     assert receipt.fence > 1
