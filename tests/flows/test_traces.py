@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.event import EventType
 from edgeagent.contracts.reports.trace import SpanReport, WayReport
 from edgeagent.errors import RejectedError
@@ -116,6 +117,31 @@ async def test_every_try_and_wait_is_drawn_and_what_goes_on_is_open(tmp_path: Pa
         assert by_name(found)["step"].says["attempt"] == "2"
         assert all(span.end is not None for span in found.spans)
         assert found.spans[0].says["outcome"] == "succeeded"
+
+
+@pytest.mark.requirement("S1")
+async def test_the_parts_of_an_action_are_steps_of_their_own_which_the_device_was_told(
+    tmp_path: Path,
+) -> None:
+    async with new_hub(tmp_path) as hub:
+        policy = hub.now.trust.policy
+        assert policy is not None
+        rule = policy.actions[POWER]
+        await hub.has_policy(version=2, actions={**policy.actions, ActionName.PRESENT: rule})
+        await hub.television()
+        command = hub.command(ActionName.PRESENT, input="HDMI 2", volume=15)
+        await hub.admits(command)
+
+        await hub.works_all()
+
+        found = await way(hub, command.id)
+        steps = [span for span in found.spans if span.name == "step"]
+        sent = [message.traceparent for message in hub.bus.published if "/set/" in message.topic]
+        assert found.spans[0].says["outcome"] == "succeeded"
+        assert len(steps) > 1
+        assert sent == [f"00-{found.trace}-{span.span}-01" for span in steps]
+        ended = [span for span in found.spans if span.name == "confirmation"]
+        assert [span.says["step"] for span in ended] == [span.says["step"] for span in steps]
 
 
 async def test_each_device_of_a_command_has_its_own_way_in_the_one_trace(tmp_path: Path) -> None:
