@@ -1,6 +1,6 @@
 """The command engine alone: commands a second, how soon a worker wakes, and whether a long past slows it.
 
-    python -m bench.engine                              minutes: the file grows to a million finished commands
+    python -m bench.engine                           minutes, and 4 GB of disk: a million finished commands
     python -m bench.engine --finished 0 10000 --runs 3
 
 A *wave* is one command for each appliance, admitted together; its rate is counted from the first inbox commit
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import quantiles
 
-from bench.engine_hub import AT_REST, Engine, engine
+from bench.engine_hub import AT_REST, Engine, Wave, engine
 from bench.figures import Row, table
 
 Figures = dict[str, float]
@@ -58,6 +58,8 @@ def rows(size: Size) -> list[Row]:
             found.append(
                 Row(name=f"{past}.{count}.rate", title=f"{title}, {at_once}: commands/s", least=least)
             )
+            name = f"{title}, {at_once}: CPU, ms per command"
+            found.append(Row(name=f"{past}.{count}.cpu", title=name, digits=2))
         found.append(Row(name=f"{past}.wake.p50", title=f"{title}: wake-up p50, ms", digits=1))
         found.append(Row(name=f"{past}.wake.p99", title=f"{title}: wake-up p99, ms", digits=1, most=20))
         found.append(Row(name=f"{past}.idle", title=f"{title}: idle, % of a core", digits=3, most=0.3))
@@ -74,18 +76,20 @@ async def engine_costs(size: Size, folder: Path) -> Figures:
         for past in size.finished:
             await measured.has_past(past)
             for count in size.appliances:
-                figures[f"{past}.{count}.rate"] = await _rate(measured, count, size.commands)
+                waves = await _waves(measured, count, size.commands)
+                figures[f"{past}.{count}.rate"] = len(waves) * count / sum(wave.settled for wave in waves)
+                used = sum(wave.cpu for wave in waves)
+                figures[f"{past}.{count}.cpu"] = 1_000 * used / (len(waves) * count)
             percentiles = quantiles([await _wake(measured, turn) for turn in range(size.wakes)], n=100)
             figures[f"{past}.wake.p50"], figures[f"{past}.wake.p99"] = percentiles[49], percentiles[98]
             figures[f"{past}.idle"] = await _idle(size.idle)
     return figures
 
 
-async def _rate(measured: Engine, appliances: int, commands: int) -> float:
-    """Commands a second, in waves one after the other."""
-    waves = -(-commands // appliances)
-    took = [(await measured.wave(measured.devices[:appliances])).settled for _ in range(waves)]
-    return waves * appliances / sum(took)
+async def _waves(measured: Engine, appliances: int, commands: int) -> list[Wave]:
+    """At least so many commands, in waves one after the other."""
+    devices = measured.devices[:appliances]
+    return [await measured.wave(devices) for _ in range(-(-commands // appliances))]
 
 
 async def _wake(measured: Engine, turn: int) -> float:

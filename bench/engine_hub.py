@@ -107,10 +107,12 @@ class Wave:
     Attributes:
         claimed: seconds from the inbox commit to the first claim.
         settled: seconds from the inbox commit to the last final commit.
+        cpu: seconds of CPU from their arrival on, the appliances' included.
     """
 
     claimed: float
     settled: float
+    cpu: float
 
 
 @dataclass(slots=True)
@@ -158,8 +160,10 @@ class Engine:
         self._level = self._level % 100 + 1
         arrivals = [Arrival(self._signed(device)) for device in devices]
         self.watch.reset()
+        used = time.process_time()
         await self.parts.admission.admit(arrivals)
         await self.watch.passes(CrashPoint.COMMAND_SETTLED, len(devices))
+        used = time.process_time() - used
         self._sent += len(devices)
         registry, worked = self.parts.around.metrics.registry, {"outcome": str(Outcome.SUCCEEDED)}
         succeeded = registry.get_sample_value("edgeagent_commands_settled_total", worked)
@@ -168,7 +172,7 @@ class Engine:
         began = self.watch.at(CrashPoint.COMMAND_ADMITTED)[0]
         claimed = self.watch.at(CrashPoint.COMMAND_CLAIMED)[0]
         settled = self.watch.at(CrashPoint.COMMAND_SETTLED)[-1]
-        return Wave(claimed - began, settled - began)
+        return Wave(claimed - began, settled - began, used)
 
     async def has_past(self, rows: int) -> None:
         """Have so many finished commands in the file, each with its receipt and operation, on all devices.
