@@ -16,6 +16,7 @@ class Row:
         name: under which scenarios tell it.
         title: what it is, with its unit.
         digits: after the point.
+        least: what it is to be at least.
         most: what it is to be at most.
         least_of_reference: what share of the reference's it is to be at least.
         most_of_reference: what multiple of the reference's it is to be at most.
@@ -24,12 +25,15 @@ class Row:
     name: str
     title: str
     digits: int = 0
+    least: float | None = None
     most: float | None = None
     least_of_reference: float | None = None
     most_of_reference: float | None = None
 
     def target(self) -> str:
         """What it is to be, in words; empty when it is only told."""
+        if self.least is not None:
+            return f"≥ {self.least:g}"
         if self.most is not None:
             return f"≤ {self.most:g}"
         if self.least_of_reference is not None:
@@ -38,6 +42,8 @@ class Row:
 
     def is_met(self, agent: float, reference: float | None) -> bool | None:
         """Whether it is as it is to be; None when that is not known."""
+        if self.least is not None:
+            return agent >= self.least
         if self.most is not None:
             return agent <= self.most
         if reference is None:

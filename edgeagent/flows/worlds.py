@@ -1,6 +1,5 @@
 """What the gate judges by, put together: policy, keys, time, device, and what the store remembers."""
 
-import copy
 from dataclasses import dataclass, field, replace
 
 from edgeagent.contracts.actions import slot_of
@@ -65,7 +64,7 @@ class Worlds:
             boot=(clock.boot_id, clock.boot()),
             local=local,
             device=None if found is None else Facts(found.compiled),
-            shadow=None if found is None else copy.deepcopy(found.shadow),
+            shadow=None if found is None else found.shadow.copied(),
         )
 
     def terms(self, asked: Opened) -> Terms:

@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 
 from bench.commands import CommandRig, measured
+from bench.engine import Size as EngineSize
+from bench.engine import engine_costs, rows
 from bench.gate import gate_costs, rates
 from bench.native import Tools, compiled
 from bench.rig import Rig
 from bench.scenarios import Size, full_speed, kill_in_burst
 from bench.systems import AgentUnderTest, Lingers, ReferenceUnderTest
 from bench.upkeep import TASKS, upkeep_costs
+from tests.support.stores import query
 
 pytestmark = pytest.mark.slow
 
@@ -74,3 +77,20 @@ def test_what_upkeep_costs_who_commits_is_measured_for_every_task() -> None:
 
     assert {name.rpartition(".")[0] for name in figures} == set(TASKS)
     assert all(value > 0 for value in figures.values())
+
+
+@pytest.mark.requirement("Q8", "Q9")
+async def test_the_engine_is_measured_with_and_without_a_past(tmp_path: Path) -> None:
+    size = EngineSize(appliances=(1, 20), finished=(0, 60), commands=20, wakes=3, idle=0.1)
+
+    figures = await engine_costs(size, tmp_path)
+
+    assert {row.name for row in rows(size)} == figures.keys()
+    assert all(figures[f"{past}.{count}.rate"] > 0 for past in (0, 60) for count in (1, 20))
+    assert all(figures[f"{past}.wake.p99"] > 0 for past in (0, 60))
+    [[over]] = query(
+        tmp_path / "hub.db",
+        "SELECT count(*) FROM inbox i JOIN receipts r ON r.run = i.run"
+        "  JOIN operations o ON o.run = i.run WHERE i.state = 'succeeded' AND i.command LIKE 'past-%'",
+    )
+    assert over == 60

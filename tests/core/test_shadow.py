@@ -1,6 +1,7 @@
 """The shadow: versions that only grow, and every change told in the end."""
 
 import json
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -298,3 +299,21 @@ def test_a_retained_copy_of_a_known_value_does_not_make_it_a_guess() -> None:
     assert not shadow.state[POWER].retained
     assert shadow.state[POWER].live_at == 1 * SECOND
     assert shadow.version == 1
+
+
+def test_a_copy_is_the_same_and_stays_so_whatever_is_heard_afterwards() -> None:
+    shadow = empty()
+    shadow.hear_state(POWER, value=True, reporting=ALWAYS, heard=live(1))
+    shadow.hear_telemetry(LEVEL, 10, SLOW, 1 * SECOND)
+    shadow.seal()
+
+    copied = shadow.copied()
+    before = deepcopy(shadow)
+    shadow.hear_state(POWER, value=False, reporting=ALWAYS, heard=live(2))
+    shadow.hear_state(LEVEL, value=3, reporting=ALWAYS, heard=live(2))
+    shadow.hear_telemetry(LEVEL, 20, SLOW, 2 * SECOND)
+    shadow.lose_touch()
+    shadow.seal()
+
+    assert copied == before
+    assert copied != shadow
