@@ -101,7 +101,8 @@ class Breakers:
     def ended(self, tx: Transaction, row: Row, ending: Ending, *, buried: bool) -> None:
         """A command is final."""
         scope, reason = Scope(row.issuer, row.action), ending.reason
-        if buried and blame_of(reason) is not Blame.TRANSIENT:
+        if buried and reason is not Reason.DEVICE_REFUSED and blame_of(reason) is not Blame.TRANSIENT:
+            # A device that says no is its own affair: a hostile one must not stop an issuer everywhere.
             told = f"{row.device}: {reason}"
             seen = Seen(signal=Signal.BURIED, about=str(row.run), why=told, identity=told)
             self._worked(tx, row, seen)

@@ -156,7 +156,8 @@ class QueueServer:
     def disk_is_full(self) -> None:
         """From now on none of its files grows."""
         log = self.database.with_name(self.database.name + "-wal")
-        self._limit_files(max(path.stat().st_size for path in (self.database, log)))
+        # What is stored goes into the log first, whichever of the two is larger.
+        self._limit_files(log.stat().st_size)
 
     def disk_has_room(self) -> None:
         """Its files may grow again."""
