@@ -95,7 +95,9 @@ def test_what_the_plug_does_of_itself_is_no_work_of_the_hub_and_keeps_no_command
     wait_until(lambda: toggled(venue) == 2, "the plug to obey again")
     wait_until(lambda: venue.agent.device(PLUG).online is True, "the plug to be back")
 
-    assert [topic for topic, _ in television.heard if topic == f"cmnd/{TOPIC}/POWER"] == []
+    # Without a payload it is the hub's question how a plug is that has come back.
+    told = [payload for topic, payload in television.heard if topic == f"cmnd/{TOPIC}/POWER" and payload]
+    assert told == []
     assert query(venue.agent.database, "SELECT command FROM inbox") == []
     done = venue.order(PLUG, ActionName.TOGGLE)
     assert venue.end_of(done).outcome is Outcome.SUCCEEDED
