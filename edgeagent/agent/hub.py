@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -85,8 +84,7 @@ from edgeagent.metrics import Metrics
 from edgeagent.ports.crash import CrashPoints
 from edgeagent.store.database import Database
 from edgeagent.store.floorfile import FloorFile
-from edgeagent.store.hubkey import HubKey, hub_key
-from edgeagent.store.inbox_row import Now
+from edgeagent.store.hubkey import hub_key
 
 OUTSIDE: Final = frozenset({Tier.HIGH})
 """The tiers that a worker beside the agent may work."""
@@ -120,8 +118,8 @@ async def build(
     policy = await policy_flows(config, path, store, trust, around)
     devices = Devices(store, bus, profiles, around)
     await devices.load()
-    now = Now(clock.boot_id, clock.boot() // timedelta(milliseconds=1), around.origin.incarnation)
-    await end_other_epochs(store, Settling(devices, around, key, Breakers(around, trust)), now)
+    settling = Settling(devices, around, key, Breakers(around, trust))
+    await end_other_epochs(store, settling, around.present())
     sequence = 0 if before.mark is None else before.mark.sequence
     keeping = FloorKeeping(store, file, trust, around, sequence)
     await keeping.keep()
@@ -135,7 +133,7 @@ async def build(
         policy=policy,
         keeping=keeping,
     )
-    return await hub.join(clock, trust, devices, key)
+    return await hub.join(clock, trust, settling)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,9 +149,10 @@ class Hub:
     policy: Mapping[str, Flow]
     keeping: FloorKeeping
 
-    async def join(self, clock: ProvenClock, trust: Trust, devices: Devices, key: HubKey) -> Agent:
+    async def join(self, clock: ProvenClock, trust: Trust, settling: Settling) -> Agent:
         """Build the flows and doors."""
         store, around, config = self.store, self.around, self.config
+        devices, key = settling.devices, settling.key
         confirmations = Confirmations(clock)
         ingest = Ingest(store, self.bus, devices, confirmations, around, settings.ingest_settings(config))
         time = timing(store, clock, self.queue, trust, around, self.keeping)
@@ -168,7 +167,7 @@ class Hub:
         flows["tallies"] = (tallies := Tallies(store, around)).run
         checkpoints = Checkpoints(store, key, around, settings.audit_settings(config))
         worlds = Worlds(devices, trust, around, key.public)
-        commands = await self._commands(worlds, key, confirmations, tallies, flows)
+        commands = await self._commands(worlds, settling, confirmations, tallies, flows)
         kept = disk(store, around, config)
         lookout = self._lookout(tallies, flows)
         health = self._health(worlds, ingest, kept.keeping, lookout, watch, (time, commands.outside))
@@ -253,16 +252,14 @@ class Hub:
     async def _commands(
         self,
         worlds: Worlds,
-        key: HubKey,
+        settling: Settling,
         confirmations: Confirmations,
         tallies: Tallies,
         flows: dict[str, Flow],
     ) -> "_Commands":
         """Build what takes commands in and works them; add its flows."""
-        around, trust = self.around, worlds.trust
+        around, trust, key = self.around, worlds.trust, settling.key
         lanes = {tier: Bell() for tier in Tier}
-        breakers = Breakers(around, trust)
-        settling = Settling(worlds.devices, around, key, breakers)
         entering = Entering(settling, lanes)
         held = Held(self.store, worlds, entering)
         admission = Admission(self.store, worlds, entering, held, tallies)
@@ -276,7 +273,7 @@ class Hub:
         trust.when_proven(upkeep.time_is_surer)
         trust.when_proven(desk.wake)
         flows["upkeep"] = upkeep.run
-        hub_breakers = HubBreakers(self.store, breakers, key.public, upkeep.time_is_surer)
+        hub_breakers = HubBreakers(self.store, settling.breakers, key.public, upkeep.time_is_surer)
         flows["breakers"] = hub_breakers.run
         revalidation = Revalidation(self.store, self.bus, settling, confirmations, desk)
         flows |= {f"revalidate-{number}": revalidation.run for number in range(1, AT_ONCE + 1)}

@@ -69,7 +69,7 @@ class LocalCommands:
 
     async def recent(self) -> CommandsReport:
         """The commands that came last."""
-        return await self.store.read(partial(_recent, now=self._now()))
+        return await self.store.read(partial(_recent, now=self.around.present()))
 
     async def one(self, command: CommandId) -> CommandsReport:
         """One command, on each of its devices.
@@ -77,17 +77,15 @@ class LocalCommands:
         Raises:
             RejectedError: none of that id has come.
         """
-        found = await self.store.read(partial(_all_of, command=command, now=self._now()))
+        found = await self.store.read(partial(_all_of, command=command, now=self.around.present()))
         if not found.commands:
             raise RejectedError(f"no command {command} has come")
         return found
 
     async def _one(self, command: CommandId, device: DeviceId) -> CommandReport | None:
-        return await self.store.read(partial(_on_device, command=command, device=device, now=self._now()))
-
-    def _now(self) -> Now:
-        clock = self.around.clock
-        return Now(clock.boot_id, clock.boot() // _MILLISECOND, self.around.origin.incarnation)
+        return await self.store.read(
+            partial(_on_device, command=command, device=device, now=self.around.present())
+        )
 
     async def _end_of(self, command: CommandId, device: DeviceId, wait: timedelta) -> CommandReport | None:
         clock = self.around.clock

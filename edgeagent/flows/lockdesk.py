@@ -39,14 +39,14 @@ class Locks:
 
     async def locks(self) -> LocksReport:
         """All locks that are held."""
-        now = self._now()
+        now = self.around.present()
         return LocksReport(
             locks=await self.store.read(lambda db: [_report(db, held, now) for held in locks.held(db, now)])
         )
 
     async def release(self, device: DeviceId, request: ReleaseRequest, actor: str) -> LockReport:
         """Take a device from whoever works it, and queue its command anew."""
-        now, stamp = self._now(), self.around.stamp()
+        now, stamp = self.around.present(), self.around.stamp()
 
         def release(tx: Transaction) -> tuple[Held, LockReport]:
             held = locks.of_device(tx, device, now)
@@ -78,10 +78,6 @@ class Locks:
         log.warning("lock released", extra={"device": device, "run": held.run, "holder": held.holder})
         self.desk.forget(held.token, device)
         return report
-
-    def _now(self) -> Now:
-        clock = self.around.clock
-        return Now(clock.boot_id, clock.boot() // _MILLISECOND, self.around.origin.incarnation)
 
 
 def _report(db: Snapshot, held: Held, now: Now) -> LockReport:

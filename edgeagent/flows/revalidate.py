@@ -38,7 +38,6 @@ from edgeagent.ports.links import LinkError
 from edgeagent.store import audit, locks, outbox, revalidations
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Snapshot, Transaction
-from edgeagent.store.inbox_row import Now
 from edgeagent.store.outbox import NewEvent
 from edgeagent.store.revalidations import Wanted
 
@@ -125,7 +124,9 @@ class Revalidation:
     def _list(self, db: Snapshot) -> tuple[list[Wanted], Mapping[DeviceId, int]]:
         """The list, and until when which devices are worked."""
         listed = revalidations.load(db)
-        worked = {held.device: held.until for held in locks.held(db, self._now())} if listed else {}
+        worked = (
+            {held.device: held.until for held in locks.held(db, self._around.present())} if listed else {}
+        )
         return listed, worked
 
     def _until_askable(self, wanted: Wanted, worked: Mapping[DeviceId, int]) -> timedelta | None:
@@ -133,7 +134,7 @@ class Revalidation:
         device = self._devices.get(wanted.device)
         if device is None or device.online is False or not self._bus.state(Session.CONTROL).connected:
             return None
-        now = self._now()
+        now = self._around.present()
         due = 0
         if wanted.due is not None and wanted.due[1] == now.boot:
             due = wanted.due[0]
@@ -195,7 +196,7 @@ class Revalidation:
         wait = delay(
             wanted.attempts + 1, first=_FIRST_DELAY, longest=_LONGEST_DELAY, chance=self._around.chance()
         )
-        now = self._now()
+        now = self._around.present()
         due = (now.milliseconds + wait // _MILLISECOND, now.boot)
         await self._store.write(partial(revalidations.postpone, wanted=wanted, due=due))
         log.info(
@@ -240,10 +241,6 @@ class Revalidation:
             around.metrics.revalidations.labels("read" if why is None else "given_up").inc()
             log.info("device revalidated", extra={"device": device.id, "reason": why})
         return done is not None
-
-    def _now(self) -> Now:
-        clock = self._around.clock
-        return Now(clock.boot_id, clock.boot() // _MILLISECOND, self._around.origin.incarnation)
 
 
 def _told(wanted: Wanted, device: Device, why: Reason | None) -> dict[str, JsonValue]:

@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import partial
 
 from edgeagent.contracts.reports.health import Check
@@ -47,8 +46,7 @@ class Lookout:
         Raises:
             StorageError: the database cannot be read.
         """
-        clock = self.around.clock
-        now = Now(clock.boot_id, clock.boot() // timedelta(milliseconds=1), self.around.origin.incarnation)
+        clock, now = self.around.clock, self.around.present()
         certificates = await asyncio.to_thread(self.certificates.check, clock.wall())
         return [
             *await self.store.read(partial(self._of_store, now=now)),
