@@ -20,9 +20,10 @@ from edgeagent.contracts.actions import CATALOGUE, ActionName, Arguments
 from edgeagent.contracts.command import COMMAND_BYTES, COMMAND_TYPE, Command
 from edgeagent.contracts.door import decode
 from edgeagent.contracts.envelope import Envelope
+from edgeagent.contracts.order import Order
 from edgeagent.contracts.policy import Level, Policy
 from edgeagent.contracts.reasons import Reason
-from edgeagent.core.envelope import RefusedEnvelopeError, Verified, digest_of, verify
+from edgeagent.core.envelope import Keyring, RefusedEnvelopeError, Verified, digest_of, verify
 from edgeagent.core.gate.judging import judge as judge_at_hub
 from edgeagent.core.gate.roles import keyring
 from edgeagent.core.gate.verdict import Moment, Opened, Refuse
@@ -52,6 +53,11 @@ class GateWorld:
     now: datetime
     policy: Policy | None
     policy_until: datetime | None = None
+
+    @property
+    def wall(self) -> Wall:
+        """The queue's time as a clock has it. The queue is who tells hubs the time: it is sure of its own."""
+        return Wall(best=self.now, earliest=self.now, latest=self.now, source=ClockSource.STATEMENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +107,8 @@ def judge(raw: bytes, world: GateWorld) -> Passed:
     Raises:
         GateRefusedError: it may not; see the module's docstring for the order.
     """
-    verified = _verified(raw, world)
+    keys = None if world.policy is None else keyring(world.policy, world.hub, None)
+    verified = verified_envelope(raw, keys, COMMAND_TYPE, limit=COMMAND_BYTES)
     origin = verified.signers[0] if verified.signers else None
     try:
         command = decode(Command, verified.payload, limit=COMMAND_BYTES)
@@ -114,35 +121,43 @@ def judge(raw: bytes, world: GateWorld) -> Passed:
     return Passed(command, verified.sha256, verified.signers)
 
 
-def _verified(raw: bytes, world: GateWorld) -> Verified:
-    """The payload of the envelope, and who is known to have signed it: without a policy nobody."""
-    if world.policy is not None:
+def verified_envelope(raw: bytes, keys: Keyring | None, payload_type: str, *, limit: int) -> Verified:
+    """The payload of an envelope, and who is known to have signed it: nobody where there are no keys to ask.
+
+    Raises:
+        GateRefusedError: it is none of that kind, or nobody who counts has signed it.
+    """
+    if keys is not None:
         try:
-            keys = keyring(world.policy, world.hub, None)
-            return verify(raw, keys, COMMAND_TYPE, limit=COMMAND_BYTES)
+            return verify(raw, keys, payload_type, limit=limit)
         except RefusedEnvelopeError as why:
             raise GateRefusedError(why.reason, str(why)) from why
-    if len(raw) > COMMAND_BYTES:
-        raise GateRefusedError(Reason.TOO_LARGE, f"{len(raw)} bytes, of which {COMMAND_BYTES} are allowed")
+    if len(raw) > limit:
+        raise GateRefusedError(Reason.TOO_LARGE, f"{len(raw)} bytes, of which {limit} are allowed")
     try:
-        envelope = decode(Envelope, raw, limit=COMMAND_BYTES)
+        envelope = decode(Envelope, raw, limit=limit)
     except MalformedError as why:
         raise GateRefusedError(Reason.MALFORMED, str(why)) from why
-    if envelope.payloadType != COMMAND_TYPE:
+    if envelope.payloadType != payload_type:
         raise GateRefusedError(Reason.WRONG_PAYLOAD_TYPE, "a document of another kind")
     return Verified(envelope.payload, digest_of(envelope.payload), ())
 
 
-def _objections(command: Command, verified: Verified, world: GateWorld) -> Iterator[tuple[Reason, str]]:
-    """What speaks against a command, in the gate's order; whoever asks takes the first."""
-    if command.hub != world.hub:
-        yield Reason.WRONG_HUB, f"it is for {command.hub}"
+def misaddressed(asked: Command | Order, world: GateWorld) -> Iterator[tuple[Reason, str]]:
+    """What speaks against hub, epoch and expiry of a document."""
+    if asked.hub != world.hub:
+        yield Reason.WRONG_HUB, f"it is for {asked.hub}"
     if world.epoch is None:
         yield Reason.WRONG_EPOCH, "the hub has not said hello yet"
-    elif command.epoch != world.epoch:
+    elif asked.epoch != world.epoch:
         yield Reason.WRONG_EPOCH, f"the hub's epoch is {world.epoch}"
-    if command.expires_at <= world.now:
-        yield Reason.EXPIRED, f"it expired at {command.expires_at:%Y-%m-%dT%H:%M:%SZ}"
+    if asked.expires_at <= world.now:
+        yield Reason.EXPIRED, f"it expired at {asked.expires_at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _objections(command: Command, verified: Verified, world: GateWorld) -> Iterator[tuple[Reason, str]]:
+    """What speaks against a command, in the gate's order; whoever asks takes the first."""
+    yield from misaddressed(command, world)
     if command.issued_at > world.now + _SKEW:
         yield Reason.NOT_YET_VALID, f"it is issued at {command.issued_at:%Y-%m-%dT%H:%M:%SZ}"
     try:
@@ -165,8 +180,6 @@ def _objections_of_policy(
     """The hub's own gate, in a world where every device is there and nothing was said before."""
     if policy.hubs != "*" and world.hub not in policy.hubs:
         yield Reason.NO_POLICY, f"policy {policy.version} is not for {world.hub}"
-    # The queue is who tells hubs the time: it is sure of its own.
-    sure = Wall(best=world.now, earliest=world.now, latest=world.now, source=ClockSource.STATEMENT)
     verdict = judge_at_hub(
         asked,
         World(
@@ -175,7 +188,7 @@ def _objections_of_policy(
             policy=policy,
             policy_until=world.policy_until,
             operator_key=None,
-            wall=sure,
+            wall=world.wall,
             boot=(BootId(""), timedelta(0)),
             device=_AnyDevice(),
         ),
