@@ -1,16 +1,10 @@
 """``edgeagent run``."""
 
 import argparse
-import asyncio
-import logging
-from typing import Final
 
 from edgeagent import config as configuration
+from edgeagent.cli.lasting import lasting
 from edgeagent.cli.words import Nouns
-from edgeagent.errors import AgentError
-
-EXIT_BROKEN: Final = 1
-log = logging.getLogger(__name__)
 
 
 def add_to(nouns: Nouns) -> None:
@@ -25,12 +19,4 @@ def _run(arguments: argparse.Namespace) -> int:
 
     config = configuration.load(arguments.config)
     logs.set_up(config.log.level)
-    try:
-        asyncio.run(run_agent(config, arguments.config))
-    except AgentError:
-        raise
-    except Exception as why:
-        # As a line of the log: a traceback as Python prints it repeats foreign text as it came.
-        log.critical("agent ends", exc_info=why)
-        return EXIT_BROKEN
-    return 0
+    return lasting(run_agent(config, arguments.config), "agent ends")

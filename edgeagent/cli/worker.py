@@ -1,18 +1,12 @@
 """``edgeagent worker``: works the commands of a lane beside the agent, without network."""
 
 import argparse
-import asyncio
-import logging
 from pathlib import Path
-from typing import Final
 
 from edgeagent import config as configuration
+from edgeagent.cli.lasting import lasting
 from edgeagent.cli.words import Nouns
 from edgeagent.contracts.policy import Tier
-from edgeagent.errors import AgentError
-
-EXIT_BROKEN: Final = 1
-log = logging.getLogger(__name__)
 
 
 def add_to(nouns: Nouns) -> None:
@@ -36,12 +30,4 @@ def _work(arguments: argparse.Namespace) -> int:
     else:
         level, path = "info", arguments.socket
     logs.set_up(level)
-    try:
-        asyncio.run(run_worker(path, arguments.lane))
-    except AgentError:
-        raise
-    except Exception as why:
-        # As a line of the log: a traceback as Python prints it repeats foreign text as it came.
-        log.critical("worker ends", exc_info=why)
-        return EXIT_BROKEN
-    return 0
+    return lasting(run_worker(path, arguments.lane), "worker ends")
