@@ -1,13 +1,10 @@
 """What a visitor can type into a venue that stays up: whole lines, to be copied."""
 
 import shlex
-from typing import Final
 
 from firmware_sim.venue.cloud import HUB
 from firmware_sim.venue.hub import program
 from firmware_sim.venue.stage import Venue
-
-_AUDIT: Final = "SELECT number, at, kind, subject, actor FROM audit ORDER BY number DESC LIMIT 20"
 
 
 def lines(venue: Venue) -> list[str]:
@@ -17,7 +14,6 @@ def lines(venue: Venue) -> list[str]:
     login = f"--queue {cloud.url} --token-file {shlex.quote(str(cloud.token('issuer')))}"
     desk = shlex.quote(str(cloud.folder / "desk.pem"))
     machine, lamp = venue.appliances["Coffee machine"].id, venue.appliances["Mood lamp"].id
-    database = shlex.quote(f"file:{venue.hub.database}?mode=ro")
     issuer, signed = f"{program()} issuer", shlex.quote(str(venue.folder / "command.json"))
     return [
         "# metrics and health of the hub, for a browser or curl",
@@ -39,8 +35,8 @@ def lines(venue: Venue) -> list[str]:
         f"{issuer} send {signed} {login}",
         f"{issuer} watch {HUB} COMMAND {login}   # the id that send printed",
         "",
-        "# the audit trail, newest first",
-        f"sqlite3 {database} {shlex.quote(_AUDIT)}",
+        "# the audit trail",
+        f"{agent} audit list",
         "",
         "# what the appliances did",
         f"tail -f {shlex.quote(str(venue.folder / 'journal.jsonl'))}",

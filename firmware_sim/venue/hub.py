@@ -37,7 +37,6 @@ class Hub:
 
     def __init__(self, folder: Path, children: Children) -> None:
         self.config = folder / "hub.toml"
-        self.database = folder / "state" / "hub.db"
         self.web = f"{HOST}:{free_port()}"
         self._folder = folder
         self._children = children
