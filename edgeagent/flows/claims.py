@@ -12,7 +12,6 @@ from pydantic import JsonValue
 
 from edgeagent.contracts.policy import Tier
 from edgeagent.core.audit_chain import AuditKind
-from edgeagent.core.lease import SHORTEST
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import Claim
 from edgeagent.errors import LostRaceError
@@ -21,9 +20,6 @@ from edgeagent.store import audit, inbox, lines, locks
 from edgeagent.store.audit import Act, Stamp
 from edgeagent.store.database import Transaction
 from edgeagent.store.inbox_row import Moved, Now, Row
-
-LEASE: Final = SHORTEST
-"""How long a lock holds without being renewed, of most commands; whoever works renews at a third of it."""
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 

@@ -14,7 +14,7 @@ from edgeagent.contracts.receipt import Outcome
 from edgeagent.ids import device_id
 from tests.acceptance.replaying_queue import ReplayingQueue
 from tests.support.agents_venue import PLUG, Venue
-from tests.support.brokers import free_port, wait_until
+from tests.support.brokers import wait_until
 from tests.support.stores import query
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("B4", "B1")]
@@ -24,25 +24,10 @@ BURST = 60
 
 
 @pytest.fixture
-def port() -> int:
-    """Where the agent looks for its queue."""
-    return free_port()
-
-
-@pytest.fixture
 def venue(tmp_path: Path, port: int) -> Iterator[Venue]:
     """A venue with one plug; the agent is not started."""
     with Venue(tmp_path, cloud_port=port) as running:
         yield running
-
-
-@pytest.fixture
-def queue(venue: Venue, port: int) -> Iterator[ReplayingQueue]:
-    """The queue in the wrong hands, between a running agent and the real one."""
-    with ReplayingQueue(venue.server, port) as running:
-        venue.open()
-        yield running
-        venue.agent.kill()
 
 
 @pytest.mark.threat("T14", "T52")

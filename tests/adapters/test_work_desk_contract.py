@@ -21,11 +21,11 @@ from edgeagent.core.confirmation import Confirmed
 from edgeagent.core.gate.judging import judge
 from edgeagent.core.gate.verdict import Accept, Moment
 from edgeagent.core.gate.world import World
+from edgeagent.core.lease import SHORTEST as LEASE
 from edgeagent.core.lifecycle import State
 from edgeagent.core.saga import Mark, Phase
 from edgeagent.core.work import Claim, Ending, Later, StepName
 from edgeagent.errors import LostRaceError, RejectedError
-from edgeagent.flows.claims import LEASE
 from edgeagent.flows.dispatch import Dispatch
 from edgeagent.ids import ReadingName, device_id, label
 from edgeagent.ports.desk import StoppedError, WorkDesk

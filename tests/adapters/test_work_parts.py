@@ -7,11 +7,11 @@ import pytest
 
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.policy import ActionRule, Level, Tier
+from edgeagent.core.lease import SHORTEST as LEASE
 from edgeagent.core.lifecycle import State
 from edgeagent.core.saga import Mark, Phase
 from edgeagent.core.work import Claim, StepName
 from edgeagent.errors import LostRaceError, SuspiciousError
-from edgeagent.flows.claims import LEASE
 from tests.adapters.working import Bench, new_bench
 from tests.flows.signing import MINUTE, SECOND
 

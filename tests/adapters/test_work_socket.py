@@ -27,10 +27,10 @@ from edgeagent.contracts.work import (
     RenewRequest,
     WorkRequest,
 )
+from edgeagent.core.lease import SHORTEST as LEASE
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import StepName
 from edgeagent.errors import ConfigurationError, TransientError
-from edgeagent.flows.claims import LEASE
 from edgeagent.flows.wary import WaryDesk
 from tests.adapters.working import Bench, Stranger, new_bench
 from tests.flows.scripted import Television

@@ -31,10 +31,10 @@ from edgeagent.contracts.actions import CATALOGUE, ActionName, Effect, made_of
 from edgeagent.contracts.command import Command
 from edgeagent.contracts.event import EventType
 from edgeagent.contracts.policy import Tier
+from edgeagent.core.lease import SHORTEST as LEASE
 from edgeagent.core.lifecycle import FINAL, OPEN, State
 from edgeagent.core.work import Claim
 from edgeagent.errors import LostRaceError
-from edgeagent.flows.claims import LEASE
 from edgeagent.ids import CommandId, DeviceId, topic
 from edgeagent.ports.crash import CrashPoint
 from edgeagent.store import audit, locks

@@ -11,10 +11,10 @@ from edgeagent.contracts.policy import Level, Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.lease import SHORTEST as LEASE
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import Ending, Later, StepName
 from edgeagent.errors import BrokenInvariantError, LostRaceError, RejectedError
-from edgeagent.flows.claims import LEASE
 from edgeagent.ids import DeviceId, device_id, label
 from edgeagent.ports.crash import CrashPoint
 from tests.flows.commanding import Hub, new_hub

@@ -11,9 +11,9 @@ from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.contracts.reports.health import Level
 from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.lease import SHORTEST as LEASE
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import Ending, StepName
-from edgeagent.flows.claims import LEASE
 from tests.flows.commanding import Hub, new_hub
 from tests.flows.signing import MINUTE, OTHER_TV, POWER, REBOOT, SECOND, TV, VOLUME
 

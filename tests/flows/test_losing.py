@@ -10,10 +10,10 @@ from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.lease import SHORTEST as LEASE
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import StepName
 from edgeagent.errors import LostRaceError
-from edgeagent.flows.claims import LEASE
 from edgeagent.flows.losing import MOST_LOSSES
 from tests.flows.commanding import Hub, new_hub
 from tests.flows.scripted import Television

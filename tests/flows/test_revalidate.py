@@ -17,7 +17,7 @@ from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.confirmation import Wish
-from edgeagent.flows.claims import LEASE
+from edgeagent.core.lease import SHORTEST as LEASE
 from edgeagent.flows.revalidate import MOST_ATTEMPTS
 from edgeagent.ids import DeviceId, reading_name
 from tests.flows.commanding import Hub, new_hub

@@ -12,11 +12,11 @@ from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.evidence import told_receipt
+from edgeagent.core.lease import SHORTEST as LEASE
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import Ending, Later, StepName
 from edgeagent.errors import IllegalTransitionError, LostRaceError, StorageError
 from edgeagent.flows.breakers import Breakers
-from edgeagent.flows.claims import LEASE
 from edgeagent.flows.settling import Ended, Settling
 from edgeagent.store import audit, locks, outbox
 from tests.flows.commanding import Hub, new_hub
