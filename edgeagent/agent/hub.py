@@ -133,7 +133,7 @@ async def build(
         policy=policy,
         keeping=keeping,
     )
-    return await hub.join(clock, trust, settling)
+    return await hub.join(clock, Worlds(devices, trust, around, key.public), settling)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,13 +149,13 @@ class Hub:
     policy: Mapping[str, Flow]
     keeping: FloorKeeping
 
-    async def join(self, clock: ProvenClock, trust: Trust, settling: Settling) -> Agent:
+    async def join(self, clock: ProvenClock, worlds: Worlds, settling: Settling) -> Agent:
         """Build the flows and doors."""
         store, around, config = self.store, self.around, self.config
-        devices, key = settling.devices, settling.key
+        devices, key = worlds.devices, settling.key
         confirmations = Confirmations(clock)
         ingest = Ingest(store, self.bus, devices, confirmations, around, settings.ingest_settings(config))
-        time = timing(store, clock, self.queue, trust, around, self.keeping)
+        time = timing(store, clock, self.queue, worlds.trust, around, self.keeping)
         watch = BrokerWatch(store, self.bus, devices, around)
         flows = dict(self.policy) | {
             "broker": self.bus.run,
@@ -166,7 +166,6 @@ class Hub:
         flows["probes"] = self._probes(devices, confirmations)
         flows["tallies"] = (tallies := Tallies(store, around)).run
         checkpoints = Checkpoints(store, key, around, settings.audit_settings(config))
-        worlds = Worlds(devices, trust, around, key.public)
         commands = await self._commands(worlds, settling, confirmations, tallies, flows)
         kept = disk(store, around, config)
         lookout = self._lookout(tallies, flows)
