@@ -1,9 +1,9 @@
 """Logging as JSON lines on standard error: one object a line, times in UTC, text escaped.
 
 A line says what happened in constant words; everything that varies is a field, given as ``extra``.
-Every line about a command carries its id and its device (SPEC O3). Control characters are escaped by
-JSON, and what a terminal could act on beyond ASCII too, so that no name or payload of a device can
-write a line of its own or repaint a screen (SPEC V5).
+Every line about a command carries its id and its device (SPEC O3), every line of a drill the drill's name.
+Control characters are escaped by JSON, and what a terminal could act on beyond ASCII too, so that no name
+or payload of a device can write a line of its own or repaint a screen (SPEC V5).
 """
 
 import json
@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from typing_extensions import override
+
+from edgeagent.flows.drills.marking import HELD
 
 # What a LogRecord has by itself; the rest are our fields.
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -29,6 +31,9 @@ class JsonFormatter(logging.Formatter):
             "event": record.getMessage(),
             "logger": record.name,
         }
+        drill = HELD.get()
+        if drill:
+            fields["drill"] = drill
         fields.update({name: value for name, value in vars(record).items() if name not in _STANDARD})
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)

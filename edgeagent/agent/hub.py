@@ -15,6 +15,7 @@ from edgeagent.adapters.admin.approval_routes import approval_routes
 from edgeagent.adapters.admin.audit_routes import audit_routes
 from edgeagent.adapters.admin.breaker_routes import breaker_routes
 from edgeagent.adapters.admin.clock_routes import clock_routes
+from edgeagent.adapters.admin.drill_routes import drill_routes
 from edgeagent.adapters.admin.hub_routes import hub_routes
 from edgeagent.adapters.admin.letter_routes import letter_routes
 from edgeagent.adapters.admin.lock_routes import lock_routes
@@ -31,6 +32,7 @@ from edgeagent.adapters.web.server import WebServer
 from edgeagent.adapters.work_socket.server import WorkSocket
 from edgeagent.agent.beginning import Before, begun, least_policy_version
 from edgeagent.agent.disk import disk
+from edgeagent.agent.drills import drills
 from edgeagent.agent.policy import policy_flows
 from edgeagent.agent.running import Agent, Door, Flow
 from edgeagent.agent.timing import Timing, timing
@@ -53,6 +55,7 @@ from edgeagent.flows.desk import Desk
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.dispatch import Dispatch
 from edgeagent.flows.downlink import Downlink, DownlinkSettings
+from edgeagent.flows.drills.drilling import Drills
 from edgeagent.flows.entering import Entering
 from edgeagent.flows.epochs import end_other_epochs
 from edgeagent.flows.floorkeeping import FloorKeeping
@@ -291,6 +294,7 @@ class Hub:
             locks=Locks(self.store, desk, around),
             breakers=hub_breakers,
             letters=DeadLetters(self.store, Replaying(worlds, entering), upkeep.bell.ring),
+            drills=drills(self.store, around, self.config),
         )
 
     def _outside(self, desk: Desk) -> WaryDesk | None:
@@ -330,6 +334,7 @@ class _Commands:
     locks: Locks
     breakers: HubBreakers
     letters: DeadLetters
+    drills: Drills
 
     def routes(self) -> list[Route]:
         """What of it may be asked at the operator's door, beside what the operator answers."""
@@ -340,6 +345,7 @@ class _Commands:
             *lock_routes(self.locks),
             *breaker_routes(self.breakers),
             *letter_routes(self.letters),
+            *drill_routes(self.drills),
             *trace_routes(partial(trace, self.local.store)),
         ]
 

@@ -23,6 +23,7 @@ from edgeagent.cli import (
     config,
     dead_letters,
     devices,
+    drill,
     fetch_policy,
     health,
     hub,
@@ -133,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     nouns = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for noun in (
         *(run, worker, health, devices, commands, dead_letters, breakers, locks, policy, hub),
-        *(clock, outbox, audit, backup, config, issuer, fetch_policy),
+        *(clock, outbox, audit, backup, drill, config, issuer, fetch_policy),
     ):
         noun.add_to(nouns)
     return parser

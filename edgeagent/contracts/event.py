@@ -67,6 +67,8 @@ class EventType(StrEnum):
     """The kill switch was thrown: for what, by whom."""
     RESUMED = "edgeagent.hub.resumed"
     """The kill switch was taken back: for what, by whom."""
+    DRILLED = "edgeagent.hub.drilled"
+    """A drill was held on a virtual appliance: which, and how it ended."""
     CHECKPOINT = "edgeagent.audit.checkpoint"
     """The head of the audit trail, signed by the hub's key."""
     REVALIDATED = "edgeagent.device.revalidated"

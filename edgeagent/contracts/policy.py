@@ -230,6 +230,7 @@ class Policy(Contract):
         tiers: the rule of each tier; the defaults where absent.
         breaker: when commands of one action or origin are stopped by themselves.
         bans: what is never to be done.
+        drill_every: how old the last good drill of each kind may be; not looked at if absent.
     """
 
     type: Literal["policy"] = "policy"
@@ -243,6 +244,7 @@ class Policy(Contract):
     tiers: dict[Annotated[Tier, Field(strict=False)], TierRule] = Field(default_factory=dict)
     breaker: BreakerRule = BreakerRule()
     bans: Bans = Bans()
+    drill_every: Annotated[Duration, Field(ge=timedelta(hours=1))] | None = None
 
     @model_validator(mode="after")
     def _does_not_contradict_itself(self) -> "Policy":

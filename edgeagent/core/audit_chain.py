@@ -76,6 +76,8 @@ class AuditKind(StrEnum):
     """The hub has called for a person, or has stopped to."""
     PRUNED = "pruned"
     """Earlier rows were dropped, up to a checkpoint that others have."""
+    DRILLED = "drilled"
+    """A drill was held: which, how it ended, how long it took."""
     BACKED_UP = "backed_up"
     """A copy of the database was handed to a person."""
     STORE_RECOVERED = "store_recovered"

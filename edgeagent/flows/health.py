@@ -14,6 +14,7 @@ from edgeagent.contracts.reports.health import Check, HealthReport, Level
 from edgeagent.errors import StorageError
 from edgeagent.flows.brokerwatch import BrokerWatch
 from edgeagent.flows.devices import Devices
+from edgeagent.flows.drills.standing import drill_checks, drill_standings
 from edgeagent.flows.epochs import EpochWatch
 from edgeagent.flows.holdtimes import HoldTimes
 from edgeagent.flows.ingest import Ingest
@@ -74,12 +75,14 @@ class Health:
 
     async def report(self) -> HealthReport:
         """All checks, worst first."""
+        wall, policy, drills = self.around.clock.wall(), self.trust.policy, await drill_standings(self.store)
         checks = [
             *(self._broker(session) for session in Session),
             *await self._store_checks(),
             self._cloud(),
             self._clock(),
-            policy_check(self.trust, self.around.clock.wall()),
+            policy_check(self.trust, wall),
+            *drill_checks(drills, None if policy is None else policy.drill_every, wall.best),
             self._disk(),
             self.holds.check(),
             self._broker_limits(),
@@ -91,7 +94,7 @@ class Health:
         ]
         order = [Level.CRITICAL, Level.WARNING, Level.UNKNOWN, Level.OK]
         checks.sort(key=lambda check: order.index(check.level))
-        return HealthReport(at=self.around.clock.wall().best, checks=checks)
+        return HealthReport(at=wall.best, checks=checks, drills=drills)
 
     def _broker(self, session: Session) -> Check:
         link = self.bus.state(session)

@@ -61,6 +61,13 @@ EXAMPLES: Final[Mapping[EventType, dict[str, JsonValue]]] = {
         "refused": 2,
     },
     EventType.RESUMED: {"kind": "all", "by": "uid:0 root", "why": "", "refused": 0},
+    EventType.DRILLED: {
+        "drill": "dead-letter",
+        "outcome": "failed",
+        "milliseconds": 900,
+        "checks": 3,
+        "why": "it became a dead letter: expected so; seen otherwise",
+    },
     EventType.CHECKPOINT: {
         "type": "checkpoint",
         "hub": "venue-7",
@@ -197,6 +204,7 @@ def test_the_schemas_checkpoint_is_the_contracts() -> None:
         pytest.param(EventType.DEVICE_ADMITTED, {"label": ""}, id="no label"),
         pytest.param(EventType.GAP, {"changes": 0}, id="a gap of nothing"),
         pytest.param(EventType.STOPPED, {"kind": "everything"}, id="no kind"),
+        pytest.param(EventType.DRILLED, {"outcome": "so so"}, id="no end of a drill"),
         pytest.param(EventType.ALERT, {"reason": "Oh No"}, id="no code"),
         pytest.param(EventType.CORRECTED, {"level": "surely"}, id="no level"),
     ],

@@ -5,6 +5,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from edgeagent.contracts.door import Contract
+from edgeagent.contracts.reports.drills import DrillStanding
 from edgeagent.contracts.scalars import Timestamp
 
 
@@ -43,10 +44,17 @@ class Check(Contract):
 
 
 class HealthReport(Contract):
-    """All checks, worst first."""
+    """All checks, worst first.
+
+    Attributes:
+        at: when it was looked.
+        checks: what was found.
+        drills: the last drill of each kind that was ever held.
+    """
 
     at: Timestamp
     checks: list[Check]
+    drills: list[DrillStanding] = Field(default_factory=list)
 
     @property
     def level(self) -> Level:
