@@ -7,15 +7,10 @@ from edgeagent import config as configuration
 from edgeagent.cli.asking import Agent
 from edgeagent.cli.printing import safe, show_json
 from edgeagent.cli.words import Nouns
-from edgeagent.contracts.door import Contract
-from edgeagent.contracts.reports.drills import DrillKind, DrillReport
+from edgeagent.contracts.reports.drills import DrillKind, DrillReport, DrillRequest
 
 # The agent itself ends one after a minute; in seconds.
 _PATIENCE: Final = 90.0
-
-
-class _Nothing(Contract):
-    """There is nothing to say beyond the path."""
 
 
 def add_to(nouns: Nouns) -> None:
@@ -33,13 +28,14 @@ def add_to(nouns: Nouns) -> None:
         (DrillKind.CRASH, "work that is cut off goes on: nothing is lost, nothing done twice"),
         (DrillKind.DUPLICATE, "what comes again has no further effect"),
     ):
-        kinds.add_parser(kind, help=help_)
+        kinds.add_parser(str(kind), help=help_)
     drill.set_defaults(handler=_drill)
 
 
 def _drill(arguments: argparse.Namespace) -> int:
     agent = Agent(configuration.load(arguments.config).admin_socket)
-    report = agent.post(f"/v1/drills/{arguments.kind}", _Nothing(), DrillReport, patience=_PATIENCE)
+    request = DrillRequest(kind=DrillKind(arguments.kind))
+    report = agent.post("/v1/drills", request, DrillReport, patience=_PATIENCE)
     if arguments.json:
         show_json(report)
     else:

@@ -94,7 +94,7 @@ class Health:
         ]
         order = [Level.CRITICAL, Level.WARNING, Level.UNKNOWN, Level.OK]
         checks.sort(key=lambda check: order.index(check.level))
-        return HealthReport(at=wall.best, checks=checks, drills=drills)
+        return HealthReport(at=wall.best, checks=checks, drills=drills or [])
 
     def _broker(self, session: Session) -> Check:
         link = self.bus.state(session)

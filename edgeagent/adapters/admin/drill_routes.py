@@ -2,8 +2,7 @@
 
 from edgeagent.adapters.admin.route import Asked, Role, Route
 from edgeagent.contracts.door import Contract
-from edgeagent.contracts.reports.drills import DrillKind
-from edgeagent.errors import MalformedError
+from edgeagent.contracts.reports.drills import DrillRequest
 from edgeagent.ports.drill_desk import DrillDesk
 
 
@@ -12,7 +11,7 @@ def drill_routes(desk: DrillDesk) -> list[Route]:
     door = _DrillDoor(desk)
     return [
         Route("GET", "/v1/drills", Role.VIEW, door.drills),
-        Route("POST", "/v1/drills/{kind}", Role.OPERATE, door.drill),
+        Route("POST", "/v1/drills", Role.OPERATE, door.drill),
     ]
 
 
@@ -24,7 +23,4 @@ class _DrillDoor:
         return await self._desk.drills()
 
     async def drill(self, asked: Asked) -> Contract:
-        name = asked.names["kind"]
-        if name not in set(DrillKind):
-            raise MalformedError(f"there is no drill of that name; there are {', '.join(DrillKind)}")
-        return await self._desk.drill(DrillKind(name), asked.actor)
+        return await self._desk.drill(asked.read(DrillRequest).kind, asked.actor)

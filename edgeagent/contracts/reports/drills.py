@@ -21,6 +21,12 @@ class DrillKind(StrEnum):
     """What comes again has no further effect."""
 
 
+class DrillRequest(Contract):
+    """Asks for a drill to be held."""
+
+    kind: DrillKind = Field(strict=False)
+
+
 class DrillLine(Contract):
     """One thing that was tried.
 

@@ -25,7 +25,7 @@ from edgeagent.core.envelope import sign
 from edgeagent.core.freshness import CHANCE_BITS
 from edgeagent.core.gate.verdict import Refuse, Verdict
 from edgeagent.core.work import Claim
-from edgeagent.errors import AgentError, BrokenInvariantError, StorageError
+from edgeagent.errors import BrokenInvariantError, StorageError
 from edgeagent.flows.admission import Arrival
 from edgeagent.flows.drills.appliance import APPLIANCE, Appliance
 from edgeagent.flows.drills.bus import DrillBus
@@ -170,8 +170,8 @@ class Rig:
     async def _take_in(self, engine: Engine) -> None:
         try:
             await engine.ingest.run()
-        except AgentError as why:
-            self._trouble = str(why)
+        except Exception as why:  # noqa: BLE001 - whatever ends it ends the drill, which tells it
+            self._trouble = f"readings are not taken in: {type(why).__name__}: {why}"
             self.bus.stuck.set()
 
     # Commands.

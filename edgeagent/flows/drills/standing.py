@@ -17,12 +17,12 @@ _AHEAD: Final = timedelta(days=1)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
-async def drill_standings(store: Database) -> list[DrillStanding]:
-    """The last drill of each kind; empty where the database cannot be read, which has a check of its own."""
+async def drill_standings(store: Database) -> list[DrillStanding] | None:
+    """The last drill of each kind; None where the database cannot be read, which has a check of its own."""
     try:
         return [standing(held) for held in await store.read(drills.load)]
     except StorageError:
-        return []
+        return None
 
 
 def standing(held: Held) -> DrillStanding:
@@ -38,18 +38,26 @@ def standing(held: Held) -> DrillStanding:
     )
 
 
-def drill_checks(standings: Sequence[DrillStanding], every: timedelta | None, now: datetime) -> list[Check]:
+def drill_checks(
+    standings: Sequence[DrillStanding] | None, every: timedelta | None, now: datetime
+) -> list[Check]:
     """Look at the drills.
 
     Args:
-        standings: the last of each kind.
+        standings: the last of each kind; None where they are not known.
         every: how often the policy wants them held; None where it does not say.
         now: the time of day.
 
     Returns:
         One check; none where the policy wants no drills and none has failed.
     """
-    failed = {each.kind: f"{each.kind} has failed: {each.why}" for each in standings if not each.passed}
+    if standings is None:
+        return []
+    failed = {
+        each.kind: f"{each.kind} failed {in_words(now - each.at)} ago: {each.why}"
+        for each in standings
+        if not each.passed
+    }
     overdue = {} if every is None else _overdue({each.kind: each for each in standings}, every, now)
     # One that has failed is to be looked at, whenever it was.
     wrong = overdue | failed
