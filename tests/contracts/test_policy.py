@@ -75,6 +75,20 @@ def test_without_a_word_an_action_has_to_show_its_effect_and_lives_for_ten_minut
     assert rule.longest_validity == timedelta(minutes=10)
 
 
+@pytest.mark.requirement("O6")
+def test_how_often_drills_are_to_be_held_is_said_or_not() -> None:
+    assert read(fields_of()).drill_every is None
+    assert b"drill_every" not in encode(read(fields_of()))
+    assert read(fields_of(drill_every="30d")).drill_every == timedelta(days=30)
+
+
+@pytest.mark.requirement("O6")
+@pytest.mark.parametrize("every", ["59m", "0s", "-1d", "often", 30, ["30d"]])
+def test_a_policy_that_wants_drills_all_the_time_or_says_it_wrong_is_refused(every: JsonValue) -> None:
+    with pytest.raises(MalformedError, match="drill_every"):
+        read(fields_of(drill_every=every))
+
+
 @pytest.mark.requirement("T1")
 def test_one_key_under_two_names_is_refused() -> None:
     """It would count twice towards a threshold."""
