@@ -52,6 +52,7 @@ _DRILLS: Final[Mapping[DrillKind, Callable[[Rig, Story], Awaitable[None]]]] = {
     DrillKind.DUPLICATE: duplicate,
 }
 _WHY: Final = 500
+_MEBIBYTE: Final = 1024 * 1024
 _MICROSECOND: Final = timedelta(microseconds=1)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -65,6 +66,7 @@ class Drills(DrillDesk):
         folder: where scratch files are made; nothing else may be there.
         start: starts the engine of a drill.
         appliance: makes the virtual appliance.
+        room: how many bytes have to be free on the disk.
     """
 
     def __init__(
@@ -74,12 +76,15 @@ class Drills(DrillDesk):
         folder: Path,
         start: Start,
         appliance: Callable[[Timepiece], Appliance] = Appliance,
+        *,
+        room: int = ROOM,
     ) -> None:
         self._store = store
         self._around = around
         self._folder = folder
         self._start = start
         self._appliance = appliance
+        self._room = room
         self._turn = asyncio.Lock()
 
     @override
@@ -180,8 +185,10 @@ class Drills(DrillDesk):
         """Make the folder anew, where the disk has room for it; blocks."""
         self.clear()
         free = shutil.disk_usage(self._folder.parent).free
-        if free < ROOM:
-            raise StorageError(f"the disk is nearly full: {free} bytes are free, a drill leaves {ROOM}")
+        if free < self._room:
+            # The hub's own commits need what is left.
+            wanted = f"a drill wants {self._room // _MEBIBYTE} MiB"
+            raise StorageError(f"the disk is nearly full: {free // _MEBIBYTE} MiB are free, {wanted}")
         self._folder.mkdir(mode=0o700)
 
     async def _record(self, held: Held, lines: int) -> None:

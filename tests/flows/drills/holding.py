@@ -21,6 +21,7 @@ from edgeagent.flows.drills.appliance import Appliance
 from edgeagent.flows.drills.drilling import Drills
 from edgeagent.flows.drills.engine import Engine, Outside, Start
 from edgeagent.flows.drills.timepiece import Timepiece
+from edgeagent.store.side import ROOM
 from tests.flows.building import Hub, new_hub
 
 ROOT: Final = "uid:0 root"
@@ -41,9 +42,11 @@ class DrilledHub:
     hub: Hub
     folder: Path
 
-    def drills(self, *, begin: Start = start, appliance: MakeAppliance = Appliance) -> Drills:
+    def drills(
+        self, *, begin: Start = start, appliance: MakeAppliance = Appliance, room: int = ROOM
+    ) -> Drills:
         """What holds drills, of these parts."""
-        return Drills(self.hub.store, self.hub.around, self.folder, begin, appliance)
+        return Drills(self.hub.store, self.hub.around, self.folder, begin, appliance, room=room)
 
     def rows(self) -> list[tuple[object, ...]]:
         """What the audit trail has of drills: which, by whom."""

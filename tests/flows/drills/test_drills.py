@@ -215,6 +215,17 @@ async def test_a_disk_that_fills_up_fails_the_drill_with_a_clear_word(tmp_path: 
 
 
 @pytest.mark.requirement("R2")
+async def test_a_disk_that_is_nearly_full_is_left_to_the_hub(tmp_path: Path) -> None:
+    async with drilled_hub(tmp_path) as hub:
+        report = await hub.drills(room=2**62).drill(DrillKind.LOCK, ROOT)
+
+        assert "the disk is nearly full" in report.why
+        assert report.lines == []
+        assert not hub.folder.exists()
+        assert await hub.told() == [(DrillKind.LOCK, "failed")]
+
+
+@pytest.mark.requirement("R2")
 async def test_a_drill_that_cannot_be_put_on_record_has_not_passed(tmp_path: Path) -> None:
     async with drilled_hub(tmp_path) as hub:
         drills = hub.drills()
