@@ -1,5 +1,6 @@
 """``edgeagent drill``: typed, over the real socket; and at a real agent with a real broker."""
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -15,6 +16,7 @@ from edgeagent.cli.asking import Agent, AskingRefusedError
 from edgeagent.contracts.door import decode
 from edgeagent.contracts.reports.drills import DrillKind, DrillReport, DrillRequest, DrillsReport
 from edgeagent.contracts.reports.health import HealthReport, Level
+from edgeagent.contracts.reports.locks import ReleaseRequest
 from edgeagent.flows.drills.appliance import Appliance
 from edgeagent.flows.drills.rig import beside
 from edgeagent.ports.drill_desk import DrillDesk
@@ -81,6 +83,17 @@ async def test_words_that_name_no_drill_are_refused(tmp_path: Path, words: tuple
 
         assert said.status == 2
         assert not (tmp_path / "hub" / "drill").exists()
+
+
+async def test_a_request_that_names_no_drill_is_refused_at_the_door(tmp_path: Path) -> None:
+    async with terminal(tmp_path) as typing:
+        agent = Agent(typing.run_dir / "admin.sock")
+
+        with pytest.raises(AskingRefusedError, match="kind"):
+            await asyncio.to_thread(agent.post, "/v1/drills", ReleaseRequest(reason="x"), DrillReport)
+
+        held = await asyncio.to_thread(agent.get, "/v1/drills", DrillsReport)
+        assert held.drills == []
 
 
 async def test_without_an_agent_there_is_no_drill(tmp_path: Path) -> None:
