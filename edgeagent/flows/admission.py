@@ -24,7 +24,7 @@ from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.breaker import Scope
 from edgeagent.core.envelope import Keyring, RefusedEnvelopeError, merged
-from edgeagent.core.freshness import BootDeadline
+from edgeagent.core.freshness import BootDeadline, begins
 from edgeagent.core.gate.judging import judge
 from edgeagent.core.gate.opening import opened, opened_for
 from edgeagent.core.gate.roles import issues
@@ -285,6 +285,7 @@ class Admission:
             sha256=verified.sha256,
             envelope=asked.arrival.envelope,
             expires_at=(command.expires_at - EPOCH) // _MICROSECOND,
+            begins_at=(begins(command.issued_at, command.sequence) - EPOCH) // _MICROSECOND,
             local=asked.arrival.local,
             actor=asked.arrival.actor or issuer,
             received_at=self._around.event_time().at,

@@ -4,10 +4,9 @@ A held command is on the disk and nowhere else. Each judgement reads its envelop
 count now, and is written in one commit with what follows from it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from typing import Final
 
 from pydantic import JsonValue
@@ -26,9 +25,8 @@ from edgeagent.core.work import Ending
 from edgeagent.flows.entering import Admitted, Entering
 from edgeagent.flows.settling import Ended
 from edgeagent.flows.worlds import Worlds
-from edgeagent.ids import DeviceId
 from edgeagent.store import inbox, receipts
-from edgeagent.store.database import Database, Transaction
+from edgeagent.store.database import Database, Snapshot, Transaction
 from edgeagent.store.inbox_row import Moved, Row
 
 Judgement = Callable[[Transaction], Verdict | None]
@@ -51,24 +49,29 @@ class Held:
     worlds: Worlds
     entering: Entering
 
-    async def judge_all(self) -> None:
-        """Judge everything that is held.
+    @property
+    def can_judge(self) -> bool:
+        """Whether there is a policy to judge by."""
+        return self.worlds.trust.policy is not None
+
+    async def judge(self, runs: Collection[int]) -> None:
+        """Judge those of some runs that are held, in one commit.
 
         Raises:
-            StorageError: what was not judged yet is as it was.
+            StorageError: all of them are as they were.
         """
-        if self.worlds.trust.policy is None:
+        if not runs or not self.can_judge:
             return
-        held = await self.store.read(partial(inbox.in_state, state=State.HELD))
+        held = await self.store.read(partial(_held_of, runs=runs))
+        if not held:
+            return
         keys = self.worlds.keys()
-        # All devices of a command together, as it came.
-        for command, rows in groupby(held, key=lambda row: row.command):
-            works = [(row.device, self._judgement(row, keys)) for row in rows]
-            verdicts = await self.store.write(partial(_each, works))
-            for device, verdict in verdicts:
-                if verdict is not None:
-                    self.worlds.around.outbox.stored({Stream.RECORD}, 1)
-                    self.entering.tell(Admitted(command, verdict, device))
+        works = [(row, self._judgement(row, keys)) for row in held]
+        verdicts = await self.store.write(partial(_each, works))
+        told = [(row, verdict) for row, verdict in verdicts if verdict is not None]
+        self.worlds.around.outbox.stored({Stream.RECORD}, len(told))
+        for row, verdict in told:
+            self.entering.tell(Admitted(row.command, verdict, row.device))
 
     def _judgement(self, row: Row, keys: Keyring) -> Judgement:
         """How a row is to be judged in a transaction. To be called on the event loop."""
@@ -117,10 +120,16 @@ class Held:
         return verdict
 
 
-def _each(works: list[tuple[DeviceId, Judgement]], tx: Transaction) -> list[tuple[DeviceId, Verdict | None]]:
-    return [(device, work(tx)) for device, work in works]
+def _each(works: list[tuple[Row, Judgement]], tx: Transaction) -> list[tuple[Row, Verdict | None]]:
+    return [(row, work(tx)) for row, work in works]
 
 
-def _held(tx: Transaction, run: int) -> Row | None:
-    row = inbox.by_run(tx, run)
+def _held_of(db: Snapshot, runs: Collection[int]) -> list[Row]:
+    """Those of some runs that are held, in the order in which they came."""
+    found = [_held(db, run) for run in sorted(runs)]
+    return [row for row in found if row is not None]
+
+
+def _held(db: Snapshot, run: int) -> Row | None:
+    row = inbox.by_run(db, run)
     return row if row is not None and row.state is State.HELD else None

@@ -5,16 +5,19 @@ now. The run has the person who asked for it on record, so that nobody approves 
 """
 
 from dataclasses import dataclass, replace
-from typing import assert_never
+from datetime import timedelta
+from typing import Final, assert_never
 
 from pydantic import JsonValue
 
+from edgeagent.clock import EPOCH
 from edgeagent.contracts.actions import CATALOGUE, Effect, slot_of
 from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.reports.dead_letters import DealtReport
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.envelope import Keyring, RefusedEnvelopeError
+from edgeagent.core.freshness import begins
 from edgeagent.core.gate.judging import judge
 from edgeagent.core.gate.opening import opened_for
 from edgeagent.core.gate.verdict import Accept, AddSignatures, Duplicate, Hold, Moment, Opened, Refuse
@@ -34,6 +37,8 @@ from edgeagent.store.inbox_row import Again, NewCommand
 
 Judged = Accept | Hold | Refuse
 """What the gate can say of a dead letter."""
+
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +152,7 @@ class Replaying:
             sha256=asked.verified.sha256,
             envelope=letter.envelope,
             expires_at=letter.expires_at,
+            begins_at=(begins(command.issued_at, command.sequence) - EPOCH) // _MICROSECOND,
             local=letter.local,
             terms=case.terms,
             actor=actor,

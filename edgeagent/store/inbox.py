@@ -23,13 +23,11 @@ from edgeagent.store.inbox_row import COLUMNS, Again, Moved, NewCommand, Now, Ol
 _NEXT_RUN: Final = "SELECT coalesce(max(run), 0) + 1 FROM inbox"
 _INSERT: Final = """
 INSERT INTO inbox (run, command, ordinal, device, issuer, signers, sequence, action, slot, lane, operation,
-                   sha256, envelope, expires_at, local_boot, local_until, actor, state, reason, received_at,
-                   lease, parent, parent_most, replay_of,
-                   traceparent)
+                   sha256, envelope, expires_at, begins_at, local_boot, local_until, actor, state, reason,
+                   received_at, lease, parent, parent_most, replay_of, traceparent)
 VALUES (:run, :command, :ordinal, :device, :issuer, :signers, :sequence, :action, :slot, :lane, :operation,
-        :sha256, :envelope, :expires_at, :local_boot, :local_until, :actor, :state, :reason, :received_at,
-        :lease, :parent, :parent_most, :replay_of,
-        :traceparent)
+        :sha256, :envelope, :expires_at, :begins_at, :local_boot, :local_until, :actor, :state, :reason,
+        :received_at, :lease, :parent, :parent_most, :replay_of, :traceparent)
 """
 _MOVE: Final = """
 UPDATE inbox
@@ -157,6 +155,7 @@ def insert(
             "sha256": new.sha256,
             "envelope": new.envelope,
             "expires_at": new.expires_at,
+            "begins_at": new.begins_at,
             "local_boot": None if new.local is None else new.local.boot_id,
             "local_until": None if new.local is None else new.local.until // timedelta(milliseconds=1),
             "actor": new.actor,

@@ -18,8 +18,8 @@ from edgeagent.store.database import SqlValue
 
 COLUMNS: Final = """
 run, command, ordinal, device, issuer, signers, sequence, action, slot, lane, operation, sha256, envelope,
-expires_at, local_boot, local_until, actor, state, reason, received_at, available_at, available_boot,
-attempts, sent, force_refresh, last_error, lease, parent, parent_most, losses, replay_of,
+expires_at, begins_at, local_boot, local_until, actor, state, reason, received_at, available_at,
+available_boot, attempts, sent, force_refresh, last_error, lease, parent, parent_most, losses, replay_of,
 traceparent
 """
 """The columns of ``inbox``, in the order of the table."""
@@ -42,6 +42,7 @@ class NewCommand:
         sha256: of its payload.
         envelope: as it came.
         expires_at: microseconds since 1970.
+        begins_at: the same: until then it is of the future.
         local: until when it is good, if it was typed here.
         actor: who is on record for it.
         received_at: microseconds since 1970.
@@ -61,6 +62,7 @@ class NewCommand:
     sha256: Digest
     envelope: bytes
     expires_at: int
+    begins_at: int
     local: BootDeadline | None
     actor: str
     received_at: int
@@ -201,6 +203,7 @@ def read_row(row: sqlite3.Row) -> Row:
         sha256=Digest(str(row["sha256"])),
         envelope=bytes(row["envelope"]),
         expires_at=int(row["expires_at"]),
+        begins_at=int(row["begins_at"]),
         local=None
         if local is None
         else BootDeadline(BootId(local), timedelta(milliseconds=row["local_until"])),

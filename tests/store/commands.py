@@ -35,6 +35,7 @@ def new(name: str = "c-1", *, sequence: int = 1, **changes: object) -> NewComman
         sha256=Digest("1" * 64),
         envelope=b"envelope",
         expires_at=1_800_000_000_000_000,
+        begins_at=1_799_998_970_000_000,
         local=None,
         actor=DESK,
         received_at=1_799_999_000_000_000,

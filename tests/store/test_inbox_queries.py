@@ -213,7 +213,8 @@ async def test_of_several_runs_of_a_command_the_last_is_told(store: Database) ->
         inserted(tx, new("c-1"), State.FAILED)
         tx.execute(
             "INSERT INTO inbox SELECT 2, command, 2, device, issuer, signers, sequence, action, slot, lane,"
-            " operation, sha256, envelope, expires_at, local_boot, local_until, actor, 'queued', reason,"
+            " operation, sha256, envelope, expires_at, begins_at, local_boot, local_until, actor,"
+            " 'queued', reason,"
             " received_at, available_at, available_boot, attempts, sent, force_refresh, last_error,"
             " lease, parent, parent_most, losses, 1, traceparent FROM inbox"
         )

@@ -18,6 +18,7 @@ CREATE TABLE inbox (
     sha256         TEXT NOT NULL,             -- of the payload
     envelope       BLOB NOT NULL,
     expires_at     INTEGER NOT NULL,          -- microseconds since 1970
+    begins_at      INTEGER NOT NULL,          -- the same: until then it is of the future
     local_boot     TEXT,                      -- of a command typed at this hub: the boot and the
     local_until    INTEGER,                   -- milliseconds of boot time until which it is good
     actor          TEXT NOT NULL,             -- a key id, or who typed it
@@ -48,7 +49,10 @@ CREATE TABLE inbox (
 
 -- A sequence number is used once per issuer and device, however often its command is run.
 CREATE UNIQUE INDEX inbox_sequence ON inbox (issuer, device, sequence) WHERE ordinal = 1;
-CREATE INDEX inbox_open ON inbox (lane, run) WHERE state IN ('held', 'queued', 'waiting', 'running');
+-- Which is over next: by the wall clock, and of those typed here by boot time.
+CREATE INDEX inbox_open ON inbox (expires_at) WHERE state IN ('held', 'queued', 'waiting', 'running');
+CREATE INDEX inbox_here ON inbox (local_until)
+ WHERE local_boot IS NOT NULL AND state IN ('held', 'queued', 'waiting', 'running');
 -- Final rows too: whether a later command has come is asked of every one.
 CREATE INDEX inbox_slot ON inbox (device, slot, issuer, sequence);
 -- Which are old enough to be forgotten.
@@ -59,6 +63,15 @@ CREATE INDEX inbox_queued ON inbox (lane, issuer, device, run) WHERE state = 'qu
 CREATE INDEX inbox_queued_slot ON inbox (device, slot, run) WHERE state = 'queued' AND slot IS NOT NULL;
 CREATE INDEX inbox_running ON inbox (lane) WHERE state = 'running';
 CREATE INDEX inbox_waiting ON inbox (lane, available_at) WHERE state = 'waiting';
+
+-- What is asked whenever something has changed, however many commands wait for something else.
+CREATE INDEX inbox_on_event ON inbox (reason, device, run) WHERE state = 'waiting' AND available_at IS NULL;
+CREATE INDEX inbox_unsure ON inbox (run)
+ WHERE state IN ('held', 'waiting') AND available_at IS NULL
+   AND reason IN ('clock_unsure', 'not_yet_valid', 'needs_approval', 'outcome_unknown');
+CREATE INDEX inbox_ahead ON inbox (begins_at)
+ WHERE state IN ('held', 'waiting') AND available_at IS NULL AND reason = 'not_yet_valid';
+CREATE INDEX inbox_held ON inbox (issuer) WHERE state = 'held';
 
 -- Who is next: the issuers of a lane take turns, and the devices for which one of them has queued commands.
 CREATE TABLE turns (
