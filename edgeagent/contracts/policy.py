@@ -231,6 +231,7 @@ class Policy(Contract):
         breaker: when commands of one action or origin are stopped by themselves.
         bans: what is never to be done.
         drill_every: how old the last good drill of each kind may be; not looked at if absent.
+        most_held: how many commands of one issuer a hub holds at once; a list counts for each device.
     """
 
     type: Literal["policy"] = "policy"
@@ -245,6 +246,7 @@ class Policy(Contract):
     breaker: BreakerRule = BreakerRule()
     bans: Bans = Bans()
     drill_every: Annotated[Duration, Field(ge=timedelta(hours=1))] | None = None
+    most_held: Annotated[int, Field(ge=1, le=100_000)] = 1000
 
     @model_validator(mode="after")
     def _does_not_contradict_itself(self) -> "Policy":

@@ -53,6 +53,10 @@ class Reason(StrEnum):
         "breaker_open",
         "Too many such commands of this origin were refused; for a while none is taken.",
     )
+    TOO_MANY_HELD = (
+        "too_many_held",
+        "So many commands of this issuer wait for the time or for somebody's word that no more are held.",
+    )
     NOT_LATER = "not_later", "A later order about the same kind of command has come."
     UNSUPPORTED_ACTION = "unsupported_action", "The device has no such action."
     BAD_ARGUMENTS = "bad_arguments", "An argument is missing, unknown, or out of the device's range."

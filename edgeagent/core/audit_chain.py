@@ -94,6 +94,8 @@ class AuditKind(StrEnum):
     """A command was refused, at which moment and why."""
     COMMANDS_UNVERIFIED = "commands_unverified"
     """Refusals without a verified origin, counted over a minute."""
+    HOLD_REFUSED = "hold_refused"
+    """Commands that would have been held beyond what is held of one issuer, counted over a minute."""
     COMMAND_REPLAYED = "command_replayed"
     """Repeats of known commands, counted over a minute."""
     COMMAND_SUPERSEDED = "command_superseded"

@@ -31,6 +31,7 @@ TRANSIENT: Final = frozenset(
         Reason.NEEDS_APPROVAL,
         Reason.NOT_YET_VALID,
         Reason.BREAKER_OPEN,
+        Reason.TOO_MANY_HELD,
         Reason.OPERATION_RUNNING,
         Reason.OUTCOME_UNKNOWN,
         Reason.DEVICE_BUSY,

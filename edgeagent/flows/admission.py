@@ -16,14 +16,14 @@ from pydantic import JsonValue
 
 from edgeagent.clock import EPOCH
 from edgeagent.contracts.actions import ActionName, slot_of
-from edgeagent.contracts.command import COMMAND_BYTES, MOST_DEVICES
+from edgeagent.contracts.command import MOST_DEVICES
 from edgeagent.contracts.event import EventType, Stream, data_text
 from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.breaker import Scope
-from edgeagent.core.envelope import Keyring, RefusedEnvelopeError, merged
+from edgeagent.core.envelope import Keyring, RefusedEnvelopeError
 from edgeagent.core.freshness import BootDeadline, begins
 from edgeagent.core.gate.judging import judge
 from edgeagent.core.gate.opening import opened, opened_for
@@ -44,10 +44,10 @@ from edgeagent.core.lifecycle import State
 from edgeagent.core.operation import operation_key
 from edgeagent.core.tracing import trace_of
 from edgeagent.core.work import Ending
-from edgeagent.errors import BrokenInvariantError, MalformedError, RejectedError
+from edgeagent.errors import BrokenInvariantError, RejectedError
 from edgeagent.flows.burying import bury_beside
 from edgeagent.flows.entering import Admitted, Entering
-from edgeagent.flows.held import Held
+from edgeagent.flows.held import Held, together
 from edgeagent.flows.settling import Ended
 from edgeagent.flows.tallies import Counts, Source, Tallies
 from edgeagent.flows.worlds import Worlds
@@ -56,7 +56,7 @@ from edgeagent.ports.crash import CrashPoint
 from edgeagent.store import audit, inbox, outbox, receipts
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Transaction
-from edgeagent.store.inbox_row import NewCommand, Row
+from edgeagent.store.inbox_row import NewCommand
 from edgeagent.store.outbox import NewEvent
 
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -228,10 +228,7 @@ class Admission:
 
     def _take(self, asked: _Asked, tx: Transaction, noted: _Noted) -> Admitted:
         issuer, world = self._worlds.remembered(tx, asked.opened, asked.world)
-        verdict = judge(asked.opened, world, Moment.ADMIT)
-        if isinstance(verdict, Refuse) and _came_before(asked.opened, world):
-            # One for another hub is refused before its identity is looked at; it is the same all the same.
-            verdict = Duplicate()
+        verdict = self._judged(tx, asked.opened, world)
         command, device = asked.opened.command, asked.opened.device
         actor = asked.arrival.actor or issuer
         match verdict:
@@ -240,10 +237,12 @@ class Admission:
                 _note_repeat(noted, asked, issuer)
             case AddSignatures():
                 verdict = self._add_signatures(tx, asked, issuer, noted)
-            case Refuse(Reason.BREAKER_OPEN) if not self._breakers.puts_aside(
+            case Refuse(Reason.TOO_MANY_HELD as reason):
+                _note(noted, AuditKind.HOLD_REFUSED, reason, asked, issuer)
+            case Refuse(Reason.BREAKER_OPEN as reason) if not self._breakers.puts_aside(
                 tx, Scope(issuer, command.action)
             ):
-                _note(noted, AuditKind.BREAKER_REFUSED, Reason.BREAKER_OPEN, asked, issuer)
+                _note(noted, AuditKind.BREAKER_REFUSED, reason, asked, issuer)
             case Refuse(reason, detail, answer):
                 is_new = world.known is None and world.sequence_of is None
                 # An approver's signature that is here before its issuer's leaves the way open for that.
@@ -263,6 +262,16 @@ class Admission:
                 assert_never(verdict)
         trace = trace_of(asked.arrival.traceparent, asked.opened.verified.sha256)
         return Admitted(command.id, verdict, device, trace.trace)
+
+    def _judged(self, tx: Transaction, asked: Opened, world: World) -> Verdict:
+        """What the gate says, and whether there is room for it."""
+        verdict = judge(asked, world, Moment.ADMIT)
+        if isinstance(verdict, Refuse) and _came_before(asked, world):
+            # One for another hub is refused before its identity is looked at; it is the same all the same.
+            return Duplicate()
+        if isinstance(verdict, Hold) and not self._held.has_room(tx, verdict.issuer):
+            return Refuse(Reason.TOO_MANY_HELD)
+        return verdict
 
     @property
     def _version(self) -> int | None:
@@ -316,7 +325,7 @@ class Admission:
         if row is None:
             raise BrokenInvariantError(f"{command.id} is gone")
         try:
-            signed = _together(row, asked)
+            signed = together(row, asked.opened.verified, asked.arrival.envelope)
         except RejectedError as why:
             return self._refuse_beside(tx, asked, issuer, Refuse(Reason.MALFORMED, str(why)), noted)
         inbox.add_signatures(tx, row.run, signed)
@@ -387,15 +396,3 @@ def _note(noted: _Noted, kind: AuditKind, reason: Reason, asked: _Asked, issuer:
 
 def _came_before(asked: Opened, world: World) -> bool:
     return world.known is not None and world.known.sha256 == asked.verified.sha256
-
-
-def _together(row: Row, asked: _Asked) -> tuple[bytes, tuple[KeyId, ...]]:
-    """The held envelope with the signatures of both, and the keys that are known to have signed."""
-    signers = tuple(dict.fromkeys((*row.signers, *asked.opened.verified.signers)))
-    envelope = merged(row.envelope, asked.arrival.envelope)
-    if len(envelope) > COMMAND_BYTES:
-        # Stored, it could not be opened again.
-        raise MalformedError(
-            f"{len(envelope)} bytes with all signatures, of which {COMMAND_BYTES} are allowed"
-        )
-    return envelope, signers

@@ -31,6 +31,7 @@ from edgeagent.store.inbox_row import NewCommand
 log = logging.getLogger(__name__)
 
 _LONGEST_TEXT: Final = 64
+_COUNTED: Final = frozenset({Reason.BREAKER_OPEN, Reason.TOO_MANY_HELD})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +104,8 @@ class Entering:
                 self.settling.bell.ring()
             case Refuse(reason, detail):
                 metrics.commands_refused.labels(reason).inc()
-                # What an open breaker refuses is counted: a flood of it fills no log (SPEC T9).
-                if admitted.command is not None and reason is not Reason.BREAKER_OPEN:
+                # What is only counted is not told one by one: a flood of it fills no log (SPEC T9).
+                if admitted.command is not None and reason not in _COUNTED:
                     log.warning("command refused", extra=fields | {"reason": reason, "why": detail})
                 return
             case Duplicate():

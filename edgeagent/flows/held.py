@@ -11,21 +11,24 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from edgeagent.contracts.command import COMMAND_BYTES
 from edgeagent.contracts.event import Stream
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
-from edgeagent.core.envelope import Keyring, RefusedEnvelopeError
+from edgeagent.core.envelope import Keyring, RefusedEnvelopeError, Verified, merged
 from edgeagent.core.gate.judging import judge
 from edgeagent.core.gate.opening import opened_for
 from edgeagent.core.gate.verdict import AddSignatures, Duplicate, Hold, Moment, Opened, Refuse, Verdict
 from edgeagent.core.gate.world import World
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import Ending
+from edgeagent.errors import MalformedError
 from edgeagent.flows.entering import Admitted, Entering
 from edgeagent.flows.settling import Ended
 from edgeagent.flows.worlds import Worlds
-from edgeagent.store import inbox, receipts
+from edgeagent.ids import KeyId
+from edgeagent.store import inbox, inbox_due, receipts
 from edgeagent.store.database import Database, Snapshot, Transaction
 from edgeagent.store.inbox_row import Moved, Row
 
@@ -53,6 +56,11 @@ class Held:
     def can_judge(self) -> bool:
         """Whether there is a policy to judge by."""
         return self.worlds.trust.policy is not None
+
+    def has_room(self, db: Snapshot, issuer: KeyId) -> bool:
+        """Whether one more command of an issuer may be held: none of them can fill the card (SPEC T9)."""
+        policy = self.worlds.trust.policy
+        return policy is not None and inbox_due.held_of(db, issuer, policy.most_held) < policy.most_held
 
     async def judge(self, runs: Collection[int]) -> None:
         """Judge those of some runs that are held, in one commit.
@@ -118,6 +126,23 @@ class Held:
         if verdict.answer is not None:
             receipts.tell_again(tx, verdict.answer, row.device)
         return verdict
+
+
+def together(row: Row, verified: Verified, envelope: bytes) -> tuple[bytes, tuple[KeyId, ...]]:
+    """A held envelope with the signatures of another around the same payload.
+
+    Returns:
+        Its bytes, and the keys that are known to have signed.
+
+    Raises:
+        MalformedError: it would be larger than a command may be.
+    """
+    signers = tuple(dict.fromkeys((*row.signers, *verified.signers)))
+    whole = merged(row.envelope, envelope)
+    if len(whole) > COMMAND_BYTES:
+        # Stored, it could not be opened again.
+        raise MalformedError(f"{len(whole)} bytes with all signatures, of which {COMMAND_BYTES} are allowed")
+    return whole, signers
 
 
 def _each(works: list[tuple[Row, Judgement]], tx: Transaction) -> list[tuple[Row, Verdict | None]]:

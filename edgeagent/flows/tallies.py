@@ -1,11 +1,11 @@
 """What anybody can cause without a key, and repeats: counted by the minute, not written one by one (SPEC T9).
 
 A source is what is known of who sent it: whoever typed it or nobody, for what no known key has signed; the
-key, for a command that has come before or that its breaker refuses. The first of a source is written in the
-commit of its arrival, so that a single refusal is seen at once. What follows within a minute is counted in
-memory and written as one row and one record, with a few samples, when the minute is over or the agent stops.
-A flood so costs a row a minute and source. A kill loses the counts of the minute at most, never the first;
-and no sender learns anything from them.
+key, for a command that has come before, that its breaker refuses or that is one too many to be held. The
+first of a source is written in the commit of its arrival, so that a single refusal is seen at once. What
+follows within a minute is counted in memory and written as one row and one record, with a few samples, when
+the minute is over or the agent stops. A flood so costs a row a minute and source. A kill loses the counts
+of the minute at most, never the first; and no sender learns anything from them.
 
 A command for several devices counts for each of them.
 """
@@ -49,7 +49,7 @@ class Source:
     """Where something that is counted came from.
 
     Attributes:
-        kind: of the row that tells it: unverified, replayed, or refused by a breaker.
+        kind: of the row that tells it: unverified, replayed, refused by a breaker, or one too many.
         actor: who typed it, ``unknown``, or the key that had signed it.
         reason: why it was refused.
     """
