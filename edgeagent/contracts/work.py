@@ -337,15 +337,15 @@ class FailureRecord(Contract):
     """Why something was not done.
 
     Attributes:
-        kind: ``lost``: somebody else may have the device; ``stopped``: by the kill switch; ``rejected``:
-            it can never be done; ``link``: the broker cannot be reached; ``busy``: not this time;
-            ``cut_off``: no worker asks or says that, and the connection ends.
+        kind: ``lost``: somebody else may have the device; ``stopped``: by the kill switch; ``expired``:
+            its time is over; ``rejected``: it can never be done; ``link``: the broker cannot be reached;
+            ``busy``: not this time; ``cut_off``: no worker asks or says that, and the connection ends.
         why: for people.
         trouble: of the link.
         retry_after: how long it asked us to wait.
     """
 
-    kind: Literal["lost", "stopped", "rejected", "link", "busy", "cut_off"]
+    kind: Literal["lost", "stopped", "expired", "rejected", "link", "busy", "cut_off"]
     why: Words
     trouble: str | None = None
     retry_after: Duration | None = None

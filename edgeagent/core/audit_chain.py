@@ -98,8 +98,6 @@ class AuditKind(StrEnum):
     """Commands that would have been held beyond what is held of one issuer, counted over a minute."""
     COMMAND_REPLAYED = "command_replayed"
     """Repeats of known commands, counted over a minute."""
-    COMMAND_SUPERSEDED = "command_superseded"
-    """A later command of the same slot took its place."""
     COMMAND_SIGNED = "command_signed"
     """Further signatures came for a held command."""
     COMMAND_QUEUED = "command_queued"

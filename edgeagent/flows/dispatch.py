@@ -29,10 +29,10 @@ from edgeagent.core.confirmation import Confirmed, Contradicted
 from edgeagent.core.knowledge import decided_on, known, lacks, learnt_nothing
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
 from edgeagent.errors import LostRaceError, RejectedError, TransientError
-from edgeagent.flows.exchange import LISTENS_AGAIN, Exchange, Next, is_offline, turned_away
+from edgeagent.flows.exchange import LISTENS_AGAIN, Exchange, Next, barred, is_offline, turned_away
 from edgeagent.flows.sagas import Sagas
 from edgeagent.metrics import Metrics
-from edgeagent.ports.desk import StoppedError, WorkDesk
+from edgeagent.ports.desk import WorkDesk
 from edgeagent.ports.links import LinkError
 
 log = logging.getLogger(__name__)
@@ -148,9 +148,8 @@ class Dispatch:
         except LinkError as why:
             return self._exchange.when_linked(claim, why, unsent=True)
         except RejectedError as why:
-            stopped = isinstance(why, StoppedError) and not claim.sent
-            refusal = Ending(outcome=Outcome.REFUSED, reason=Reason.STOPPED, detail=str(why))
-            return refusal if stopped else await self._unsendable(claim, str(why))
+            end = None if claim.sent else barred(why)
+            return end or await self._unsendable(claim, str(why))
         if result is PublishResult.NOBODY_LISTENS:
             return Later(
                 reason=Reason.DEVICE_OFFLINE, after=LISTENS_AGAIN, error="nobody listens", unsent=True

@@ -17,7 +17,7 @@ from edgeagent.core.profile.decode import AVAILABILITY
 from edgeagent.core.retry import delay
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
 from edgeagent.errors import BrokenInvariantError, RejectedError
-from edgeagent.ports.desk import WorkDesk
+from edgeagent.ports.desk import ExpiredError, StoppedError, WorkDesk
 from edgeagent.ports.links import LinkError, Trouble
 
 LISTENS_AGAIN: Final = timedelta(seconds=5)
@@ -79,6 +79,17 @@ def turned_away(claim: Claim, world: World) -> Next | None:
             return Ending(outcome=outcome, reason=reason, detail=detail)
         case verdict:
             raise BrokenInvariantError(f"the gate says {verdict} at ACT")
+
+
+def barred(why: RejectedError) -> Ending | None:
+    """How a command ends that may be sent no more, and of which nothing was; None if it is something else."""
+    match why:
+        case StoppedError():
+            return Ending(outcome=Outcome.REFUSED, reason=Reason.STOPPED, detail=str(why))
+        case ExpiredError():
+            return Ending(outcome=Outcome.EXPIRED, reason=Reason.EXPIRED, detail=str(why))
+        case _:
+            return None
 
 
 def is_offline(world: World) -> bool:

@@ -30,7 +30,7 @@ from edgeagent.core.profile.plan import Plan
 from edgeagent.core.saga import Check, Do, Mark, Over, Phase, Undo, following, has_begun
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
 from edgeagent.errors import RejectedError
-from edgeagent.flows.exchange import LISTENS_AGAIN, Exchange, Next, is_offline, turned_away
+from edgeagent.flows.exchange import LISTENS_AGAIN, Exchange, Next, barred, is_offline, turned_away
 from edgeagent.metrics import Metrics
 from edgeagent.ports.desk import StoppedError, WorkDesk
 from edgeagent.ports.links import LinkError
@@ -360,6 +360,4 @@ def _refused(reason: Reason, detail: str) -> Ending:
 
 def _unsendable(why: RejectedError) -> Ending:
     """How a command ends of which nothing was sent, and whose first part cannot be."""
-    if isinstance(why, StoppedError):
-        return _refused(Reason.STOPPED, str(why))
-    return Ending(outcome=Outcome.FAILED, reason=Reason.BROKER_REFUSED, detail=str(why))
+    return barred(why) or Ending(outcome=Outcome.FAILED, reason=Reason.BROKER_REFUSED, detail=str(why))

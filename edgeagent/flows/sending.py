@@ -1,6 +1,6 @@
 """Sending the steps of claimed commands: recorded before they leave, and only what may leave.
 
-    planned ─> next of the plan? stopped? ─> recorded ─> lease running? stopped? ─> handed to the broker
+    planned ─> next of the plan? stopped? ─> recorded ─> lease running? stopped? over? ─> handed to the broker
 
 The last questions and the handing over are one stretch of the loop: nothing comes between (DESIGN,
 decision 9).
@@ -25,7 +25,7 @@ from edgeagent.flows.worlds import Worlds
 from edgeagent.ids import DeviceId, ReadingName
 from edgeagent.ports.broker import DeviceBus
 from edgeagent.ports.crash import CrashPoint
-from edgeagent.ports.desk import StoppedError
+from edgeagent.ports.desk import BarredError, ExpiredError, StoppedError
 from edgeagent.ports.links import LinkError
 from edgeagent.store.database import Database
 
@@ -59,8 +59,8 @@ class Sending:
         try:
             trace = str(claim.trace_of_step(step, mark))
             return await self._hand_over(claim, step, message_of(planned.step, trace), waiter)
-        except (StoppedError, LinkError, RejectedError) as why:
-            if mark is not None or isinstance(why, StoppedError):
+        except (LinkError, RejectedError) as why:
+            if mark is not None or isinstance(why, BarredError):
                 await self._store.write(partial(unsent, run=claim.run))
             if mark is not None:
                 marks[part] = replace(mark, tries=mark.tries - 1)
@@ -73,8 +73,10 @@ class Sending:
         if self._loans.of(claim).until <= self._around.clock.boot():
             raise LostRaceError(f"the lock of {claim.device} is lost")
         if step.acts:
-            # Stopped while the step was recorded: it never leaves.
+            # Stopped or over while the step was recorded: it never leaves.
             self._check_not_stopped(claim)
+        if step is StepName.ACT:
+            self._check_not_over(claim)
         waiter.sending(self._around.clock.boot())
         result = await self._bus.publish(message)
         self._around.crash.reached(CrashPoint.STEP_SENT)
@@ -107,6 +109,15 @@ class Sending:
         kind = stopped_by(self._worlds.stops.kinds, claim.asked.command.action, claim.rule.tier)
         if kind is not None:
             raise StoppedError(f"{kind} is stopped")
+
+    def _check_not_over(self, claim: Claim) -> None:
+        clock, local = self._around.clock, claim.world.local
+        if local is not None:
+            is_over = local.passed(clock.boot_id, clock.boot())
+        else:
+            is_over = clock.wall().earliest >= claim.asked.command.expires_at
+        if is_over:
+            raise ExpiredError("its time was over before it was sent")
 
     def _live(self, device: DeviceId) -> Mapping[ReadingName, Value]:
         """What a device shows live."""

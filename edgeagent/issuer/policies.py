@@ -24,16 +24,16 @@ path of its public PEM file, relative to the policy's own:
 import json
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Final
 
 from edgeagent.contracts.door import decode, encode
 from edgeagent.contracts.envelope import Envelope
-from edgeagent.contracts.policy import POLICY_BYTES, POLICY_TYPE, Policy, id_of_key
+from edgeagent.contracts.policy import POLICY_BYTES, POLICY_TYPE, Policy
 from edgeagent.contracts.scalars import duration, timestamp_text
-from edgeagent.core.envelope import Keyring, Signer, sign
+from edgeagent.core.envelope import Signer, sign
 from edgeagent.errors import ConfigurationError, MalformedError
 from edgeagent.issuer.keys import load_public_key
 
@@ -118,17 +118,6 @@ def policy_of(envelope: bytes) -> Policy:
     if opened.payloadType != POLICY_TYPE:
         raise MalformedError("a signed document of another kind")
     return decode(Policy, opened.payload, limit=POLICY_BYTES)
-
-
-def keyring_of(policy: Policy) -> Keyring:
-    """The keys that a policy lists, by their ids."""
-    keys = [bytes.fromhex(key) for key in policy.keys.values()]
-    return {id_of_key(key): key for key in keys}
-
-
-def names_of(policy: Policy) -> Mapping[str, str]:
-    """The names that a policy gives to keys, by key id, for people."""
-    return {id_of_key(bytes.fromhex(key)): name for name, key in policy.keys.items()}
 
 
 def _later(issued: datetime, validity: object) -> datetime:

@@ -11,8 +11,16 @@ from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
 from edgeagent.errors import RejectedError
 
 
-class StoppedError(RejectedError):
+class BarredError(RejectedError):
+    """It may be sent no more; nothing was."""
+
+
+class StoppedError(BarredError):
     """The kill switch is thrown for such commands; nothing was sent."""
+
+
+class ExpiredError(BarredError):
+    """The command's time is over; nothing was sent."""
 
 
 class WorkDesk(Protocol):
@@ -46,6 +54,7 @@ class WorkDesk(Protocol):
             LostRaceError: the lock is not ours any more; nothing was sent.
             LinkError: the broker cannot be reached; nothing was sent.
             StoppedError: such commands are stopped; nothing was sent.
+            ExpiredError: its time is over; nothing was sent. What undoes a part is sent all the same.
             RejectedError: the device has no such step, it is not the next of the plan, or the message is too
                 large; nothing was sent.
         """

@@ -134,6 +134,8 @@ class _Handler(BaseHTTPRequestHandler):
     """Answers the hub; all its questions are POSTs."""
 
     protocol_version = "HTTP/1.1"
+    # Headers and body leave in two writes: the second would wait for the first to be acknowledged.
+    disable_nagle_algorithm = True
 
     def do_POST(self) -> None:
         assert isinstance(self.server, _HttpServer)

@@ -28,7 +28,8 @@ from edgeagent.core.work import Claim, Ending, Later, StepName
 from edgeagent.errors import LostRaceError, RejectedError
 from edgeagent.flows.dispatch import Dispatch
 from edgeagent.ids import ReadingName, device_id, label
-from edgeagent.ports.desk import StoppedError, WorkDesk
+from edgeagent.ports.crash import CrashPoint
+from edgeagent.ports.desk import ExpiredError, StoppedError, WorkDesk
 from edgeagent.ports.links import LinkError
 from tests.adapters.working import Bench, new_bench
 from tests.flows.commanding import Hub
@@ -260,6 +261,19 @@ async def test_what_is_stopped_after_the_claim_is_refused_and_not_sent(shop: Sho
     await shop.hub.now.switch.throw(SwitchRequest(kind="all", why="smoke"), Verb.STOP, "uid:0 root")
 
     with pytest.raises((StoppedError, LostRaceError)):
+        await desk.publish(claim, StepName.ACT)
+
+    assert (shop.hub.bus.published, shop.tv.effects) == ([], [])
+
+
+@pytest.mark.requirement("T5", "W1")
+async def test_what_expires_while_its_step_is_recorded_is_refused_and_not_sent(shop: Shop) -> None:
+    await shop.hub.admits(shop.hub.command(POWER, on=True, valid_for=10 * SECOND))
+    desk = shop.desk()
+    claim = await shop.claims(desk)
+    shop.hub.points.happens_at(CrashPoint.STEP_RECORDED, lambda: shop.hub.passes(11 * SECOND))
+
+    with pytest.raises(ExpiredError):
         await desk.publish(claim, StepName.ACT)
 
     assert (shop.hub.bus.published, shop.tv.effects) == ([], [])

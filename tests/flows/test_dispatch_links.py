@@ -233,6 +233,45 @@ async def test_where_nobody_listens_to_a_question_nobody_waits_for_its_answer(
     assert tv.asked == 0
 
 
+@pytest.mark.requirement("T5", "V4")
+@pytest.mark.parametrize("is_local", [False, True], ids=["from elsewhere", "typed here"])
+async def test_one_that_expires_while_its_step_is_recorded_is_not_sent(
+    hub: Hub, tv: Television, *, is_local: bool
+) -> None:
+    """A disk that stalls between the last judgement and the message."""
+    command = hub.command(POWER, on=True, valid_for=10 * SECOND)
+    if is_local:
+        await hub.admits_local(command, valid_for=10 * SECOND)
+    else:
+        await hub.admits(command)
+    hub.points.happens_at(CrashPoint.STEP_RECORDED, lambda: hub.passes(11 * SECOND))
+
+    await hub.works()
+
+    receipt = await hub.ended(command)
+    assert (receipt.outcome, receipt.reason, receipt.attempts) == (Outcome.EXPIRED, Reason.EXPIRED, 0)
+    assert (hub.bus.published, tv.effects) == ([], [])
+    assert hub.rows("SELECT 1 FROM dead_letters") == []
+
+
+@pytest.mark.requirement("T5", "M2")
+async def test_a_second_try_that_expires_while_it_is_recorded_is_not_sent_and_found_out(
+    hub: Hub, tv: Television
+) -> None:
+    command = hub.command(POWER, on=True, valid_for=20 * SECOND)
+    tv.is_deaf()
+    await hub.admits(command)
+    await hub.works()
+    assert (await hub.row(command)).reason is Reason.RETRYING
+    sent = len(tv.effects)
+    hub.points.happens_at(CrashPoint.STEP_RECORDED, lambda: hub.passes(21 * SECOND))
+    await hub.works()
+
+    receipt = await hub.ended(command)
+    assert (receipt.outcome, receipt.reason) == (Outcome.FAILED, Reason.OTHER_VALUE)
+    assert len(tv.effects) == sent
+
+
 @pytest.mark.requirement("L3", "H3")
 async def test_a_worker_that_has_lost_its_lock_goes_on_with_the_next_command(
     hub: Hub, tv: Television

@@ -21,7 +21,7 @@ from edgeagent.core.work import Claim, StepName
 from edgeagent.errors import LostRaceError, RejectedError
 from edgeagent.ports.crash import CrashPoint
 from tests.flows.commanding import Hub, new_hub
-from tests.flows.signing import INPUT, MINUTE, POWER, TV, VOLUME
+from tests.flows.signing import INPUT, MINUTE, POWER, SECOND, TV, VOLUME
 
 PRESENT = ActionName.PRESENT
 WAITS = 2 * MINUTE
@@ -303,6 +303,26 @@ async def test_a_stop_while_a_part_is_recorded_keeps_it_from_leaving(hub: Hub) -
     assert tv.effects == [("power", True)]
     assert (await hub.ended(command)).attempts == 1
     assert steps(hub) == [("power", "stuck", 1), ("input", "barred", 0)]
+
+
+@pytest.mark.requirement("T5", "S2")
+async def test_a_part_that_expires_while_it_is_recorded_does_not_leave_and_what_was_done_is_undone(
+    hub: Hub,
+) -> None:
+    tv = await hub.television()
+    command = present(hub, valid_for=20 * SECOND)
+    await hub.admits(command)
+    hub.points.happens_at(
+        CrashPoint.STEP_CHECKPOINTED,
+        lambda: hub.points.happens_at(CrashPoint.STEP_RECORDED, lambda: hub.passes(21 * SECOND)),
+    )
+
+    await hub.works()
+
+    receipt = await hub.ended(command)
+    assert (receipt.outcome, receipt.reason) == (Outcome.ROLLED_BACK, Reason.EXPIRED)
+    assert tv.effects == [("power", True), ("power", False)]
+    assert steps(hub) == [("power", "undone", 1), ("input", "barred", 0)]
 
 
 async def test_what_expires_in_the_middle_is_undone(hub: Hub) -> None:

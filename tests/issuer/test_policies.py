@@ -12,7 +12,7 @@ from edgeagent.core.envelope import sign, verify
 from edgeagent.errors import ConfigurationError, MalformedError
 from edgeagent.ids import hub_id
 from edgeagent.issuer.keys import PrivateKey, save_public_key
-from edgeagent.issuer.policies import keyring_of, load_policy, names_of, policy_of, read_policy, sign_policy
+from edgeagent.issuer.policies import load_policy, policy_of, read_policy, sign_policy
 from tests.issuer.building import NOON
 
 TEXT = """
@@ -60,8 +60,7 @@ def test_a_policy_is_read_as_people_write_it() -> None:
     assert policy.roles["operators"].actions == frozenset({ActionName.POWER, ActionName.VOLUME})
     assert policy.actions[ActionName.POWER].longest_validity == timedelta(minutes=2)
     assert policy.tier_rule(Tier.LOW).concurrency == 8
-    assert keyring_of(policy) == {key.id: key.public}
-    assert names_of(policy) == {key.id: "desk"}
+    assert policy.keys == {"desk": key.public.hex()}
 
 
 @pytest.mark.requirement("T2", "P1")

@@ -10,7 +10,6 @@ GRANTED_QOS_1: Final = 0x01
 NO_MATCHING_SUBSCRIBERS: Final = 0x10
 FAILURE: Final = 0x80
 """Codes from here on are refusals."""
-MALFORMED_PACKET: Final = 0x81
 _TAKEN_OVER: Final = 0x8E
 _MOVED: Final = frozenset({0x9C, 0x9D})
 

@@ -33,7 +33,7 @@ from edgeagent.errors import (
     SuspiciousError,
     TransientError,
 )
-from edgeagent.ports.desk import LendingDesk, StoppedError
+from edgeagent.ports.desk import ExpiredError, LendingDesk, StoppedError
 from edgeagent.ports.links import LinkError
 
 log = logging.getLogger(__name__)
@@ -163,6 +163,8 @@ def _failure(why: AgentError) -> WorkAnswer:
             failure = FailureRecord(kind="link", why=words, trouble=why.trouble, retry_after=why.retry_after)
         case StoppedError():
             failure = FailureRecord(kind="stopped", why=words)
+        case ExpiredError():
+            failure = FailureRecord(kind="expired", why=words)
         case LostRaceError():
             failure = FailureRecord(kind="lost", why=words)
         case TransientError():

@@ -43,7 +43,7 @@ from edgeagent.core.retry import BackoffRule, delay
 from edgeagent.core.saga import Mark
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
 from edgeagent.errors import AgentError, LostRaceError, MalformedError, RejectedError, TransientError
-from edgeagent.ports.desk import StoppedError
+from edgeagent.ports.desk import ExpiredError, StoppedError
 from edgeagent.ports.links import LinkError, Trouble
 
 log = logging.getLogger(__name__)
@@ -215,6 +215,8 @@ def _error(failure: FailureRecord) -> AgentError:
             return LostRaceError(failure.why)
         case "stopped":
             return StoppedError(failure.why)
+        case "expired":
+            return ExpiredError(failure.why)
         case "rejected":
             return RejectedError(failure.why)
         case "link":
