@@ -52,6 +52,7 @@ class Way:
         issued_at: when its issuer signed it; None for one that was typed here.
         received_at: when it came.
         rows: in the order of the trail.
+        replay_of: the run of which a person had this one made.
         uploaded_at: when the cloud had its receipt; None: not yet.
     """
 
@@ -64,6 +65,7 @@ class Way:
     received_at: datetime
     rows: Sequence[Noted]
     uploaded_at: datetime | None
+    replay_of: int | None = None
 
 
 @dataclass(slots=True)
@@ -111,6 +113,8 @@ class _Drawing:
         is_begun_here = way.traceparent is None or not int(self._trace.span, 16)
         self._whole = Span("command", self._id("command"), "" if is_begun_here else self._trace.span, began)
         self._whole.says = {"command": way.command, "device": way.device, "run": str(way.run)}
+        if way.replay_of is not None:
+            self._whole.says["replay_of"] = str(way.replay_of)
         self._spans = [self._whole]
         self._open: dict[str, Span] = {}
         self._tries = 0
@@ -124,6 +128,9 @@ class _Drawing:
                 self.point("gate", self._way.received_at, until=at, says=_of(says, "reason", "policy"))
                 held = row.kind == AuditKind.COMMAND_HELD
                 self._begin("held" if held else "lane", at, _of(says, "reason" if held else "lane"))
+            case AuditKind.DEAD_LETTER_REPLAYED:
+                self.point(row.kind, at, says=_of(says, "dead_letter", "replay_of"))
+                self._begin("held" if says.get("said") == "held" else "lane", at, _of(says, "reason"))
             case AuditKind.COMMAND_QUEUED | AuditKind.COMMAND_TAKEN_OVER:
                 self._close(at)
                 self._begin("lane", at, _of(says, "reason"))

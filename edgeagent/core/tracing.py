@@ -27,6 +27,19 @@ def trace_of(told: str | None, payload: Digest) -> Traceparent:
     return Traceparent(_drawn(_TRACE_DIGITS, "trace", payload), "0" * _SPAN_DIGITS, sampled=True)
 
 
+def follows(told: str | None, payload: Digest, device: DeviceId, run: int) -> Traceparent:
+    """The trace of a run that repeats another: the same, below the receipt of that one.
+
+    Args:
+        told: the ``traceparent`` of the run that is repeated.
+        payload: the digest of the command's payload.
+        device: on which device.
+        run: that run; 0 where there was none.
+    """
+    trace = trace_of(told, payload)
+    return within(trace, device, run, "receipt") if run else trace
+
+
 def within(trace: Traceparent, device: DeviceId, run: int, name: str, number: int = 0) -> Traceparent:
     """A span of a command on a device, as the parent of what follows from it.
 

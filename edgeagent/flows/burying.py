@@ -88,6 +88,7 @@ def _letter(
         holder=worked.holder,
         received_at=new.received_at,
         buried_at=around.event_time().at,
+        traceparent=new.traceparent,
     )
 
 

@@ -25,6 +25,7 @@ from edgeagent.core.gate.world import World
 from edgeagent.core.lease import ANY, Terms
 from edgeagent.core.lifecycle import FINAL, State
 from edgeagent.core.operation import OperationState, operation_key
+from edgeagent.core.tracing import follows
 from edgeagent.errors import BrokenInvariantError
 from edgeagent.flows.entering import Entering
 from edgeagent.flows.worlds import Worlds
@@ -157,6 +158,7 @@ class Replaying:
             terms=case.terms,
             actor=actor,
             received_at=self.worlds.around.event_time().at,
+            traceparent=str(follows(letter.traceparent, letter.sha256, letter.device, letter.run)),
         )
 
     def _record(self, tx: Transaction, letter: Letter, actor: str, dealt: DealtReport) -> None:

@@ -141,16 +141,16 @@ class Settling:
         )
         head = audit.append(tx, [act], self.around.stamp())
         mark = AuditMark(number=head.number, hash=Digest(head.hash.hex()))
-        self._keep_receipt(tx, row, self._receipt_event(tx, row, ended, mark), upcoming)
+        self._keep_receipt(tx, row, self._receipt_event(tx, row, ended, mark), (upcoming, head.number))
         self.breakers.ended(tx, row, ending, buried=letter is not None)
 
-    def _keep_receipt(self, tx: Transaction, row: Row, event: NewEvent, upcoming: int) -> None:
+    def _keep_receipt(self, tx: Transaction, row: Row, event: NewEvent, numbers: tuple[int, int]) -> None:
         """Send a receipt up, and keep it for whoever asks again."""
-        incarnation = self.around.origin.incarnation
+        incarnation, (upcoming, audited) = self.around.origin.incarnation, numbers
         [number] = outbox.append(tx, [event], incarnation=incarnation)
         if number != upcoming:
             raise BrokenInvariantError("a receipt got another number than its audit row says")
-        receipts.save(tx, row.run, number, event, incarnation=incarnation)
+        receipts.save(tx, row.run, number, event, incarnation=incarnation, audit=audited)
 
     def _receipt_event(self, tx: Transaction, row: Row, ended: Ended, mark: AuditMark) -> NewEvent:
         wall, ending = self.around.clock.wall(), ended.ending

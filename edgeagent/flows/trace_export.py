@@ -39,7 +39,12 @@ _REMEMBERED: Final = 10_000
 _AT_ONCE: Final = 100
 _ENDS: Final = (AuditKind.COMMAND_SETTLED, AuditKind.COMMAND_REFUSED)
 _OF_A_RUN: Final = frozenset(
-    {AuditKind.STEP_SENT, *(kind for kind in AuditKind if kind.startswith("command_"))}
+    {
+        AuditKind.STEP_SENT,
+        AuditKind.STEP_ENDED,
+        AuditKind.DEAD_LETTER_REPLAYED,
+        *(kind for kind in AuditKind if kind.startswith("command_")),
+    }
 )
 
 

@@ -41,10 +41,8 @@ def drawn(db: Snapshot, command: CommandId) -> TraceReport:
     rows = inbox.by_command(db, command)
     if not rows:
         raise RejectedError(f"no command {command} has come")
-    told = audit.newest(db, kind=None, subject=command, since=None, most=_MOST_ROWS)
-    return TraceReport(
-        command=command, ways=[_way(way_of(db, row, [each for each, _ in told])) for row in rows]
-    )
+    told = audit.about(db, command, receipts.spans(db, command), _MOST_ROWS)
+    return TraceReport(command=command, ways=[_way(way_of(db, row, told)) for row in rows])
 
 
 def way_of(db: Snapshot, row: Row, told: list[AuditRow]) -> Way:
@@ -68,6 +66,7 @@ def way_of(db: Snapshot, row: Row, told: list[AuditRow]) -> Way:
         issued_at=issued_at,
         received_at=EPOCH + timedelta(microseconds=row.received_at),
         rows=[noted for each in told if (noted := _noted(each, row)) is not None],
+        replay_of=row.replay_of,
         uploaded_at=None if uploaded is None else EPOCH + timedelta(microseconds=uploaded),
     )
 

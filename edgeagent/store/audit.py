@@ -5,6 +5,7 @@ head; the chain's rule is in ``core/audit_chain``.
 """
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +20,7 @@ from edgeagent.core.audit_chain import (
     first_break,
     next_hash,
 )
+from edgeagent.ids import CommandId
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
 
 _LAST: Final = "SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1"
@@ -37,6 +39,16 @@ INSERT INTO audit_told (one, number, hash) VALUES (1, :number, :hash)
 _ROWS: Final = """
 SELECT number, at, clock, kind, subject, actor, detail, hash
   FROM audit WHERE number > :after ORDER BY number LIMIT :most
+"""
+# A command's rows lie between its coming and its receipt; what follows later has an index.
+_ABOUT: Final = """
+SELECT number, at, clock, kind, subject, actor, detail, hash FROM audit
+ WHERE number > :after AND number <= :upto AND subject = :subject ORDER BY number LIMIT :most
+"""
+_AFTERWARDS: Final = """
+SELECT number, at, clock, kind, subject, actor, detail, hash FROM audit INDEXED BY audit_afterwards
+ WHERE kind IN ('command_corrected', 'dead_letter_discarded') AND subject = :subject
+ ORDER BY number LIMIT :most
 """
 
 # Compared as text: all are written in UTC, the year first.
@@ -64,6 +76,14 @@ class Act:
     subject: str
     actor: str
     detail: dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """A stretch of the trail: behind one row, up to another."""
+
+    after: int
+    upto: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +183,29 @@ def newest(
     """
     wanted: dict[str, SqlValue] = {"kind": kind, "subject": subject, "since": since, "most": most}
     return [_row_of(row) for row in reversed(db.rows(_NEWEST, wanted))]
+
+
+def about(db: Snapshot, command: CommandId, spans: Sequence[Span], most: int) -> list[AuditRow]:
+    """The rows about a command, in order, at most so many of each span.
+
+    Args:
+        db: the database.
+        command: whose.
+        spans: where its rows lie, beside those of its other runs and of what came of it afterwards.
+        most: so many.
+    """
+    found: dict[int, AuditRow] = {}
+    wanted: dict[str, SqlValue] = {"subject": command, "most": most}
+    after = 0
+    for span in sorted(spans):
+        after = max(after, span.after)
+        if span.upto > after:
+            part = db.rows(_ABOUT, wanted | {"after": after, "upto": span.upto})
+            found |= {row.number: row for row, _ in map(_row_of, part)}
+            after = span.upto
+    late = [row for row, _ in map(_row_of, db.rows(_AFTERWARDS, wanted))]
+    found |= {row.number: row for row in late}
+    return [found[number] for number in sorted(found)]
 
 
 def drop(tx: Transaction, *, upto: int) -> int:

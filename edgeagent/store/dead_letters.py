@@ -26,16 +26,16 @@ MOST: Final = 10_000
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _COLUMNS: Final = """
 number, run, ordinal, command, device, action, issuer, actor, lane, sha256, envelope, expires_at, local_boot,
-local_until, outcome, blame, reason, detail, attempts, sent, fence, holder, received_at, buried_at, dealt,
-dealt_by, dealt_at, dealt_why, replayed_as
+local_until, outcome, blame, reason, detail, attempts, sent, fence, holder, received_at, buried_at,
+traceparent, dealt, dealt_by, dealt_at, dealt_why, replayed_as
 """
 _ADD: Final = """
 INSERT INTO dead_letters (number, run, ordinal, command, device, action, issuer, actor, lane, sha256,
                           envelope, expires_at, local_boot, local_until, outcome, blame, reason, detail,
-                          attempts, sent, fence, holder, received_at, buried_at)
+                          attempts, sent, fence, holder, received_at, buried_at, traceparent)
 VALUES (:number, :run, :ordinal, :command, :device, :action, :issuer, :actor, :lane, :sha256, :envelope,
         :expires_at, :local_boot, :local_until, :outcome, :blame, :reason, :detail, :attempts, :sent, :fence,
-        :holder, :received_at, :buried_at)
+        :holder, :received_at, :buried_at, :traceparent)
 """
 _NEXT: Final = "SELECT coalesce(max(number), 0) + 1 FROM dead_letters"
 _MAKE_WAY: Final = "DELETE FROM dead_letters WHERE number <= :number RETURNING number, dealt"
@@ -88,6 +88,7 @@ class NewLetter:
         holder: who worked it.
         received_at: when it came; microseconds since 1970.
         buried_at: when it ended; the same.
+        traceparent: the place in a trace under which it ran.
     """
 
     run: int
@@ -112,6 +113,7 @@ class NewLetter:
     holder: str | None
     received_at: int
     buried_at: int
+    traceparent: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +211,7 @@ def add(tx: Transaction, new: NewLetter) -> tuple[int, list[int]]:
             "holder": new.holder,
             "received_at": new.received_at,
             "buried_at": new.buried_at,
+            "traceparent": new.traceparent,
         },
     )
     gone = tx.rows(_MAKE_WAY, {"number": number - MOST}) if number > MOST else []
@@ -290,6 +293,7 @@ def _read(row: sqlite3.Row) -> Letter:
         holder=row["holder"],
         received_at=int(row["received_at"]),
         buried_at=int(row["buried_at"]),
+        traceparent=row["traceparent"],
         dealt=None
         if dealt is None
         else Dealt(

@@ -24,10 +24,11 @@ _NEXT_RUN: Final = "SELECT coalesce(max(run), 0) + 1 FROM inbox"
 _INSERT: Final = """
 INSERT INTO inbox (run, command, ordinal, device, issuer, signers, sequence, action, slot, lane, operation,
                    sha256, envelope, expires_at, begins_at, local_boot, local_until, actor, state, reason,
-                   received_at, lease, parent, parent_most, replay_of, traceparent)
+                   received_at, lease, parent, parent_most, replay_of, traceparent, since)
 VALUES (:run, :command, :ordinal, :device, :issuer, :signers, :sequence, :action, :slot, :lane, :operation,
         :sha256, :envelope, :expires_at, :begins_at, :local_boot, :local_until, :actor, :state, :reason,
-        :received_at, :lease, :parent, :parent_most, :replay_of, :traceparent)
+        :received_at, :lease, :parent, :parent_most, :replay_of, :traceparent,
+        (SELECT coalesce(max(number), 0) FROM audit))
 """
 _MOVE: Final = """
 UPDATE inbox

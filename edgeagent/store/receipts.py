@@ -11,12 +11,13 @@ from typing import Final
 
 from edgeagent.contracts.event import EventTime, EventType, Stream
 from edgeagent.ids import CommandId, DeviceId
+from edgeagent.store.audit import Span
 from edgeagent.store.database import Snapshot, Transaction
 from edgeagent.store.outbox import NewEvent, draw
 
 _SAVE: Final = """
-INSERT INTO receipts (run, number, device, at, error, boot, incarnation, data, traceparent)
-VALUES (:run, :number, :device, :at, :error, :boot, :incarnation, :data, :traceparent)
+INSERT INTO receipts (run, number, device, at, error, boot, incarnation, data, traceparent, audit)
+VALUES (:run, :number, :device, :at, :error, :boot, :incarnation, :data, :traceparent, :audit)
 """
 _LOAD: Final = """
 SELECT r.data FROM receipts r JOIN inbox i ON i.run = r.run
@@ -32,6 +33,10 @@ UPDATE receipts SET uploaded_at = :at
  WHERE uploaded_at IS NULL AND number IN (SELECT value FROM json_each(:numbers))
 """
 _UPLOADED_AT: Final = "SELECT uploaded_at FROM receipts WHERE run = :run"
+_SPANS: Final = """
+SELECT i.since AS since, r.audit AS audit FROM inbox i LEFT JOIN receipts r ON r.run = i.run
+ WHERE i.command = :command
+"""
 _NUMBERED: Final = "SELECT run, number FROM receipts WHERE number > 0"
 _FORGET_NUMBERS: Final = "UPDATE receipts SET number = 0"
 _NUMBER: Final = "UPDATE receipts SET number = :number WHERE run = :run"
@@ -46,8 +51,11 @@ ON CONFLICT (stream, number) DO NOTHING
 """
 
 
-def save(tx: Transaction, run: int, number: int, event: NewEvent, *, incarnation: int) -> None:
-    """Keep the receipt of a run, with the number under which it goes up."""
+_END: Final = 2**63 - 1
+
+
+def save(tx: Transaction, run: int, number: int, event: NewEvent, *, incarnation: int, audit: int) -> None:
+    """Keep the receipt of a run, with its number in the stream and that of its row in the trail."""
     time: EventTime = event.time
     tx.execute(
         _SAVE,
@@ -61,6 +69,7 @@ def save(tx: Transaction, run: int, number: int, event: NewEvent, *, incarnation
             "incarnation": incarnation,
             "data": event.data,
             "traceparent": event.traceparent,
+            "audit": audit,
         },
     )
 
@@ -99,6 +108,14 @@ def uploaded_at(db: Snapshot, run: int) -> int | None:
     """When the cloud had the receipt of a run, in microseconds since 1970; None: not yet."""
     row = db.row(_UPLOADED_AT, {"run": run})
     return None if row is None or row[0] is None else int(row[0])
+
+
+def spans(db: Snapshot, command: CommandId) -> list[Span]:
+    """Where in the trail the runs of a command lie: from their coming to their receipts."""
+    return [
+        Span(int(row["since"]), _END if row["audit"] is None else int(row["audit"]))
+        for row in db.rows(_SPANS, {"command": command})
+    ]
 
 
 def begin_anew(tx: Transaction, records: Mapping[int, int]) -> None:

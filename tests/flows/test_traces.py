@@ -8,14 +8,19 @@ import pytest
 
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.event import EventType
+from edgeagent.contracts.policy import Bans
+from edgeagent.contracts.reports.dead_letters import LettersWanted, ReplayRequest
 from edgeagent.contracts.reports.trace import SpanReport, WayReport
+from edgeagent.core.audit_chain import AuditKind
 from edgeagent.errors import RejectedError
 from edgeagent.flows.admission import Arrival
 from edgeagent.flows.traces import trace
 from edgeagent.flows.uplink import Uplink, UplinkSettings
 from edgeagent.ids import CommandId, device_id
+from edgeagent.store import audit, receipts
+from edgeagent.store.audit import Act, Span
 from tests.flows.commanding import Hub, new_hub
-from tests.flows.signing import HUB, POWER, SECOND, TV
+from tests.flows.signing import HUB, POWER, SECOND, TV, VOLUME
 from tests.support.fake_cloud import FakeCloud
 from tests.support.waiting import eventually
 
@@ -190,3 +195,76 @@ async def test_a_command_that_never_came_has_no_trace(tmp_path: Path) -> None:
     async with new_hub(tmp_path) as hub:
         with pytest.raises(RejectedError, match="no command nothing has come"):
             await trace(hub.store, CommandId("nothing"))
+
+
+@pytest.mark.requirement("D2")
+async def test_a_replay_goes_on_in_the_trace_of_what_it_repeats_below_its_receipt(tmp_path: Path) -> None:
+    async with new_hub(tmp_path) as hub:
+        await hub.television()
+        command = hub.command(POWER, on=True)
+        await hub.now.admission.admit([Arrival(hub.signed(command), traceparent=TOLD)])
+        await hub.has_policy(version=2, bans=Bans(devices=frozenset({TV})))
+        await hub.works()
+        first = by_name(await way(hub, command.id))
+        await hub.has_policy(version=3)
+
+        await hub.now.letters.replay(ReplayRequest(wanted=LettersWanted(number=1)), "uid:0 root")
+        await hub.works()
+
+        found = await way(hub, command.id)
+        spans = by_name(found)
+        assert (found.trace, found.run) == (TRACE, 2)
+        assert spans["command"].parent == first["receipt"].span
+        assert spans["command"].says["replay_of"] == "1"
+        assert spans["dead_letter_replayed"].says == {"dead_letter": "1", "replay_of": "1"}
+        assert (spans["lane"].end, spans["receipt"].says["outcome"]) == (spans["work"].start, "succeeded")
+
+
+@pytest.mark.requirement("D2", "T8")
+async def test_a_letter_whose_run_is_forgotten_keeps_its_trace_as_well(tmp_path: Path) -> None:
+    async with new_hub(tmp_path) as hub:
+        await hub.television()
+        command = hub.command(POWER, on=True)
+        await hub.now.admission.admit([Arrival(hub.signed(command), traceparent=TOLD)])
+        await hub.has_policy(version=2, bans=Bans(devices=frozenset({TV})))
+        await hub.works()
+        await hub.store.write(lambda tx: tx.execute("DELETE FROM inbox"))
+        await hub.has_policy(version=3)
+
+        await hub.now.letters.replay(ReplayRequest(wanted=LettersWanted(number=1)), "uid:0 root")
+
+        assert (await way(hub, command.id)).trace == TRACE
+
+
+async def test_what_is_told_of_others_meanwhile_and_of_it_afterwards_is_told_apart(tmp_path: Path) -> None:
+    async with new_hub(tmp_path) as hub:
+        await hub.television()
+        command, other = hub.command(POWER, on=True), hub.command(VOLUME, level=3)
+        await hub.admits(command, other)
+        await hub.works_all()
+        drawn = len((await way(hub, command.id)).spans)
+        late = [
+            Act(kind=kind, subject=subject, actor="agent", detail={"run": 1})
+            for subject in (command.id, other.id)
+            for kind in (AuditKind.COMMAND_CORRECTED, AuditKind.EXPORTED)
+        ]
+
+        await hub.store.write(lambda tx: audit.append(tx, late, hub.now.around.stamp()))
+
+        found = await way(hub, command.id)
+        assert [span.name for span in found.spans[drawn:]] == ["command_corrected"]
+
+
+async def test_the_trail_is_not_walked_for_the_way_of_one_command(tmp_path: Path) -> None:
+    async with new_hub(tmp_path) as hub:
+        await hub.television()
+        done, waits = hub.command(POWER, on=True), hub.command(VOLUME, level=3)
+        begun = (await hub.store.read(audit.head)).number
+        await hub.admits(done)
+        await hub.works()
+        ended = (await hub.store.read(audit.head)).number
+        await hub.admits(waits)
+
+        spans = await hub.store.read(lambda db: [receipts.spans(db, each.id) for each in (done, waits)])
+
+        assert spans == [[Span(begun, ended)], [Span(ended, 2**63 - 1)]]

@@ -216,7 +216,7 @@ async def test_of_several_runs_of_a_command_the_last_is_told(store: Database) ->
             " operation, sha256, envelope, expires_at, begins_at, local_boot, local_until, actor,"
             " 'queued', reason,"
             " received_at, available_at, available_boot, attempts, sent, force_refresh, last_error,"
-            " lease, parent, parent_most, losses, 1, traceparent FROM inbox"
+            " lease, parent, parent_most, losses, 1, traceparent, since FROM inbox"
         )
 
     await store.write(fill)

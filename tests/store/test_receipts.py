@@ -25,7 +25,7 @@ def settled(tx: Transaction, name: str = "c-1", *, sequence: int = 1, data: byte
     row = inserted(tx, new(name, sequence=sequence), State.SUCCEEDED)
     event = NewEvent(Stream.RECORD, EventType.RECEIPT, LAMP, EventTime(17, 4, 60_000), data)
     [number] = outbox.append(tx, [event], incarnation=3)
-    receipts.save(tx, row.run, number, event, incarnation=3)
+    receipts.save(tx, row.run, number, event, incarnation=3, audit=1)
     return number
 
 
@@ -89,9 +89,9 @@ async def test_a_run_has_one_receipt(store: Database, tmp_path: Path) -> None:
     event = NewEvent(Stream.RECORD, EventType.RECEIPT, LAMP, EventTime(18, None, 1), b"{}")
 
     with pytest.raises(BrokenInvariantError):
-        await store.write(lambda tx: receipts.save(tx, 1, number + 1, event, incarnation=3))
+        await store.write(lambda tx: receipts.save(tx, 1, number + 1, event, incarnation=3, audit=1))
     with pytest.raises(BrokenInvariantError):
-        await store.write(lambda tx: receipts.save(tx, 99, number + 1, event, incarnation=3))
+        await store.write(lambda tx: receipts.save(tx, 99, number + 1, event, incarnation=3, audit=1))
 
     assert query(tmp_path / "hub.db", "SELECT run, number FROM receipts") == [(1, number)]
 

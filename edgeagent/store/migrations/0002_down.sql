@@ -39,6 +39,7 @@ CREATE TABLE inbox (
     losses         INTEGER NOT NULL DEFAULT 0 CHECK (losses >= 0),  -- how often whoever worked it was gone
     replay_of      INTEGER,                   -- the run of which a person had this one made
     traceparent    TEXT,                      -- as it came beside the envelope; nobody has signed it
+    since          INTEGER NOT NULL,          -- the last row of the trail that was before it came
     UNIQUE (command, device, ordinal),
     CHECK ((replay_of IS NULL) = (ordinal = 1)),
     CHECK ((local_boot IS NULL) = (local_until IS NULL)),
@@ -134,6 +135,7 @@ CREATE TABLE receipts (
     incarnation INTEGER NOT NULL,
     data        BLOB NOT NULL,
     traceparent TEXT,
+    audit       INTEGER NOT NULL,  -- the row of the trail that tells the same
     uploaded_at INTEGER            -- microseconds since 1970, the best guess: when the cloud had it first
 ) STRICT;
 

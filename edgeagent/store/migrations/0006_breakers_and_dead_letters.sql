@@ -55,6 +55,7 @@ CREATE TABLE dead_letters (
     holder      TEXT,                       -- who worked it
     received_at INTEGER NOT NULL,           -- microseconds since 1970
     buried_at   INTEGER NOT NULL,
+    traceparent TEXT,                       -- under which it ran
     dealt       TEXT CHECK (dealt IN ('replayed', 'discarded')),
     dealt_by    TEXT,
     dealt_at    INTEGER,
