@@ -79,6 +79,7 @@ class OrderWorld:
         until: when it ends.
         wall: what is known of the time.
         known: the payload that has come under the order's id.
+        forgotten: what expired by then may have come, and be forgotten; None for nothing.
         last: the last word on its kind; None for none.
     """
 
@@ -88,6 +89,7 @@ class OrderWorld:
     until: datetime | None
     wall: Wall
     known: Digest | None = None
+    forgotten: datetime | None = None
     last: Standing | None = None
 
 
@@ -137,7 +139,8 @@ def _identity(verified: Verified, known: Digest) -> Refuse | Duplicate:
 
 def _untimely(order: Order, world: OrderWorld, policy: Policy) -> Refuse | None:
     span = validity(order.issued_at, order.expires_at, world.wall)
-    if span is Validity.EXPIRED:
+    is_forgotten = world.forgotten is not None and order.expires_at <= world.forgotten
+    if span is Validity.EXPIRED or is_forgotten:
         return Refuse(Reason.EXPIRED)
     if order.sequence > min(largest_sequence(world.wall), LARGEST_ORDER):
         return Refuse(Reason.NOT_YET_VALID, "its sequence is that of a far future")

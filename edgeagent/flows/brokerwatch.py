@@ -2,7 +2,7 @@
 
 Somebody else's retained command acts again at each reconnect of its device: a TV wall that does
 yesterday's command. The broker is asked at start and each hour; what is found is put on record and told
-once as an alert, and is never taken for a command or an answer.
+once as an alert, restarts counted in, and is never taken for a command or an answer.
 
 mosquitto answers PUBACK to a message that it then drops because a queue is full. Only its own count
 tells, and its configuration where that can be read; both are looked at on the way.
@@ -10,8 +10,9 @@ tells, and its configuration where that can be read; both are looked at on the w
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from hashlib import sha256
 from typing import Final
 
 from edgeagent.contracts.event import EventType, Stream, data_text
@@ -22,8 +23,9 @@ from edgeagent.core.profile.match import covers
 from edgeagent.errors import TransientError
 from edgeagent.flows.devices import Device, Devices
 from edgeagent.flows.surroundings import Surroundings
+from edgeagent.ids import Digest
 from edgeagent.ports.broker import DeviceBus
-from edgeagent.store import audit, outbox
+from edgeagent.store import audit, outbox, retained
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Transaction
 from edgeagent.store.outbox import NewEvent
@@ -75,10 +77,11 @@ class BrokerWatch:
         )
         held = await self._bus.retained(filters) if filters else []
         found = {message.topic: (message, owner) for message in held for owner in self._owners(message)}
-        fresh = [found[topic] for topic in found if topic not in self.found]
-        if fresh:
-            await self._tell(fresh)
-        # Only now: what could not be told is told the next time.
+        digests = {topic: _digest(message) for topic, (message, _) in found.items()}
+        told = await self._store.read(retained.told)
+        if digests != told:
+            fresh = [found[topic] for topic, digest in digests.items() if told.get(topic) != digest]
+            await self._tell(fresh, digests)
         self.found = {topic: owner for topic, (_, owner) in found.items()}
         self.concerns = self._bus.concerns()
         self.dropped = await self._bus.dropped()
@@ -93,7 +96,7 @@ class BrokerWatch:
             if any(covers(wanted, message.topic) for wanted in device.compiled.command_topics)
         ][:1]
 
-    async def _tell(self, fresh: list[tuple[Inbound, Device]]) -> None:
+    async def _tell(self, fresh: list[tuple[Inbound, Device]], digests: Mapping[str, Digest]) -> None:
         stamp, time = self._around.stamp(), self._around.event_time()
         acts, events = [], []
         for message, device in fresh:
@@ -113,6 +116,12 @@ class BrokerWatch:
         def store(tx: Transaction) -> None:
             outbox.append(tx, events, incarnation=self._around.origin.incarnation)
             audit.append(tx, acts, stamp)
+            retained.note(tx, digests)
 
         await self._store.write(store)
-        self._around.outbox.stored({Stream.RECORD}, 1)
+        if fresh:
+            self._around.outbox.stored({Stream.RECORD}, len(fresh))
+
+
+def _digest(message: Inbound) -> Digest:
+    return Digest(sha256(message.payload).hexdigest())

@@ -1,12 +1,13 @@
-"""Commands that are long over are forgotten, and how far back is remembered (SPEC T4).
+"""Commands and orders that are long over are forgotten, and how far back is remembered (SPEC T4).
 
 A final command is the memory that answers its replay. It is kept until its expiry and the longest validity
 that the policy allows have certainly passed: then nothing that was signed before it can still be good, and
 its order counts for nothing. What is kept in its place is one moment, the latest expiry that was forgotten:
 whatever expires by then is refused as expired, also when the clock is not sure or was set back.
 
-An operation is kept for much longer, since an intent may be said again in a new command. Fences of locks are
-never forgotten. Looks at most once an hour, and writes only if there is something to forget (SPEC Q9).
+An order to the hub is kept for as long, and the last word on each kind of command for ever. An operation is
+kept for much longer, since an intent may be said again in a new command. Fences of locks are never forgotten.
+Looks at most once an hour, and writes only if there is something to forget (SPEC Q9).
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from edgeagent.clock import EPOCH
 from edgeagent.errors import TransientError
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
-from edgeagent.store import inbox, meta, operations
+from edgeagent.store import inbox, meta, operations, stops
 from edgeagent.store.database import Database, Transaction
 from edgeagent.store.inbox_row import Old, Over
 
@@ -81,6 +82,8 @@ class Forgetting:
         limit = Over(
             before=_microseconds(past - max(longest, KEPT)), kept=_LOCAL_KEPT, boot=clock.boot_id, most=BATCH
         )
+        while await self.store.read(partial(stops.has_over, before=limit.before)):
+            await self.store.write(partial(_forget_orders, limit=limit))
         total = 0
         while await self.store.read(partial(inbox.over, limit=replace(limit, most=1))):
             total += await self.store.write(partial(_forget, limit=limit))
@@ -100,6 +103,12 @@ def _forget(tx: Transaction, limit: Over) -> int:
         meta.raise_forgotten(tx, EPOCH + latest * _MICROSECOND)
     inbox.forget(tx, old)
     return len(old)
+
+
+def _forget_orders(tx: Transaction, limit: Over) -> None:
+    latest = max(stops.forget(tx, limit.before, limit.most), default=None)
+    if latest is not None:
+        meta.raise_forgotten(tx, EPOCH + latest * _MICROSECOND)
 
 
 def _microseconds(moment: datetime) -> int:

@@ -36,7 +36,7 @@ from edgeagent.flows.settling import Ended, Settling
 from edgeagent.flows.tallies import Counts, Source, Tallies
 from edgeagent.flows.worlds import Worlds
 from edgeagent.ids import CommandId
-from edgeagent.store import audit, inbox, outbox, stops
+from edgeagent.store import audit, inbox, meta, outbox, stops
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Transaction
 from edgeagent.store.outbox import NewEvent
@@ -178,16 +178,17 @@ class KillSwitch:
             until=self._worlds.trust.until,
             wall=wall,
             known=known,
+            forgotten=meta.forgotten(tx),
             last=stops.last(tx, order.kind),
         )
         said = Duplicate() if known == verified.sha256 else judge_order(order, verified, world)
         match said:
             case Obey(issuer):
-                stops.remember(tx, order.id, verified.sha256, None)
+                stops.remember(tx, order, verified.sha256, None)
                 word = self._word(order.kind, order.verb, order.sequence, (issuer, order.why))
                 self._say(tx, word, came)
             case Refuse(reason, detail) if known is None:
-                stops.remember(tx, order.id, verified.sha256, reason)
+                stops.remember(tx, order, verified.sha256, reason)
                 self._refuse(tx, came, reason, detail)
             case Refuse(reason):
                 # Another under its id is remembered: this one may come as often as somebody has recorded it.

@@ -3,14 +3,17 @@
 Owns ``stops`` and ``orders``.
 """
 
+from datetime import timedelta
 from typing import Final
 
-from edgeagent.contracts.order import Verb
+from edgeagent.clock import EPOCH
+from edgeagent.contracts.order import Order, Verb
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.stops import Standing
 from edgeagent.ids import CommandId, Digest
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
 
+_MICROSECOND: Final = timedelta(microseconds=1)
 # Whoever was judged by an older word has lost.
 _PUT: Final = """
 INSERT INTO stops (kind, verb, sequence, actor, why, at, is_guess)
@@ -24,7 +27,15 @@ _ALL: Final = "SELECT kind, verb, sequence, actor, why, at, is_guess FROM stops 
 _STOPPED: Final = "SELECT kind FROM stops WHERE verb = 'stop'"
 _LAST: Final = "SELECT sequence FROM stops WHERE kind = :kind"
 _KNOWN: Final = "SELECT sha256 FROM orders WHERE id = :id"
-_REMEMBER: Final = "INSERT INTO orders (id, sha256, reason) VALUES (:id, :sha256, :reason)"
+_REMEMBER: Final = """
+INSERT INTO orders (id, sha256, reason, expires_at) VALUES (:id, :sha256, :reason, :expires_at)
+"""
+_FORGET: Final = """
+DELETE FROM orders
+ WHERE id IN (SELECT id FROM orders WHERE expires_at <= :before ORDER BY expires_at LIMIT :most)
+RETURNING expires_at
+"""
+_OVER: Final = "SELECT 1 FROM orders WHERE expires_at <= :before LIMIT 1"
 
 
 def put(tx: Transaction, word: Standing) -> bool:
@@ -83,6 +94,21 @@ def known(db: Snapshot, order: CommandId) -> Digest | None:
     return None if row is None else Digest(row["sha256"])
 
 
-def remember(tx: Transaction, order: CommandId, sha256: Digest, reason: Reason | None) -> None:
+def remember(tx: Transaction, order: Order, sha256: Digest, reason: Reason | None) -> None:
     """Note that an order has come."""
-    tx.execute(_REMEMBER, {"id": order, "sha256": sha256, "reason": reason})
+    until = (order.expires_at - EPOCH) // _MICROSECOND
+    tx.execute(_REMEMBER, {"id": order.id, "sha256": sha256, "reason": reason, "expires_at": until})
+
+
+def has_over(db: Snapshot, before: int) -> bool:
+    """Whether an order expired by ``before``; microseconds since 1970."""
+    return db.row(_OVER, {"before": before}) is not None
+
+
+def forget(tx: Transaction, before: int, most: int) -> list[int]:
+    """Forget orders that expired by ``before``, at most so many.
+
+    Returns:
+        When each expired; microseconds since 1970, as ``before``.
+    """
+    return [int(row[0]) for row in tx.rows(_FORGET, {"before": before, "most": most})]

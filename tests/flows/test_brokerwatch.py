@@ -96,6 +96,39 @@ async def test_it_is_told_again_only_when_it_is_new(tmp_path: Path) -> None:
         assert [alert["device"] for alert in await alerts(hub)] == ["dev-1", "dev-2", "dev-1"]
 
 
+async def test_a_restart_tells_nothing_again_and_what_lies_there_is_known_at_once(tmp_path: Path) -> None:
+    async with new_hub(tmp_path, "dev-1") as hub:
+        hub.bus.delivers("dev-1/set", POISON, retain=True)
+        await looking(hub).look()
+        commits = hub.store.commits
+
+        started = looking(hub)
+        await started.look()
+
+        assert list(started.found) == ["dev-1/set"]
+        assert len(await alerts(hub)) == 1
+        assert hub.store.commits == commits
+
+
+async def test_another_command_on_the_same_topic_is_told_as_well(tmp_path: Path) -> None:
+    async with new_hub(tmp_path, "dev-1") as hub:
+        for payload in (POISON, b'{"power": false}'):
+            hub.bus.delivers("dev-1/set", payload, retain=True)
+
+            await looking(hub).look()
+
+        assert len(await alerts(hub)) == 2
+
+
+async def test_what_was_cleared_while_nobody_looked_is_told_when_it_comes_back(tmp_path: Path) -> None:
+    async with new_hub(tmp_path, "dev-1") as hub:
+        for payload in (POISON, b"", POISON):
+            hub.bus.delivers("dev-1/set", payload, retain=True)
+            await looking(hub).look()
+
+        assert len(await alerts(hub)) == 2
+
+
 @pytest.mark.requirement("R2")
 async def test_what_could_not_be_stored_is_told_the_next_time(tmp_path: Path) -> None:
     async with new_hub(tmp_path, "dev-1") as hub:

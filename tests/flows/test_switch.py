@@ -18,6 +18,7 @@ from edgeagent.core.gate.verdict import Accept, Duplicate, Hold, Refuse
 from edgeagent.core.lifecycle import State
 from edgeagent.core.stops import Obey
 from edgeagent.errors import RejectedError, StorageError
+from edgeagent.flows.forgetting import KEPT, Forgetting
 from edgeagent.flows.switch import Said
 from edgeagent.ports.crash import CrashPoint
 from tests.flows.approvals import Others, acted, have_a_say, order, signed
@@ -340,6 +341,31 @@ async def test_who_is_at_the_hub_has_the_last_word_over_earlier_orders(hub: Hub,
     assert isinstance(verdict, Accept)
     [act] = await hub.audited(AuditKind.RESUMED_KIND)
     assert act["actor"] == ROOT
+
+
+@pytest.mark.requirement("T4")
+async def test_old_orders_are_forgotten_a_batch_at_a_time_and_none_of_them_comes_back(
+    hub: Hub, others: Others
+) -> None:
+    """Also on a clock that somebody set back, and when it was not the last word then."""
+    refused, first = order(hub, Verb.RESUME, name="o-2"), order(hub)
+    await obeys(hub, others.guard, first, refused)
+    forgetting = Forgetting(hub.now.store, hub.now.trust, hub.now.around)
+    hub.passes(KEPT)
+    hub.time_is_known()
+    await forgetting.look()
+    assert hub.rows("SELECT count(*) FROM orders") == [(2,)]
+    hub.passes(timedelta(hours=2))
+    hub.time_is_known()
+
+    await forgetting.look()
+
+    assert hub.rows("SELECT count(*) FROM orders") == [(0,)]
+    assert hub.now.worlds.stops.kinds == {"all"}
+    hub.time_is_known(first.issued_at + MINUTE)
+    said = await obeys(hub, others.guard, first, refused)
+    assert [each.reason for each in said if isinstance(each, Refuse)] == 2 * [Reason.EXPIRED]
+    assert hub.now.worlds.stops.kinds == {"all"}
 
 
 async def test_a_full_disk_takes_no_order_and_the_queue_keeps_it(hub: Hub, others: Others) -> None:

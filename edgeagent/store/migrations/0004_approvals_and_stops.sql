@@ -24,9 +24,12 @@ CREATE TABLE stops (
     is_guess INTEGER NOT NULL CHECK (is_guess IN (0, 1))  -- the sequence is of a time that was not known
 ) STRICT, WITHOUT ROWID;
 
--- Every order that came with a good signature, so that none of them does anything twice.
+-- Every order that came with a good signature, so that none of them does anything twice, until it is
+-- certainly too old to be obeyed.
 CREATE TABLE orders (
-    id     TEXT PRIMARY KEY,
-    sha256 TEXT NOT NULL,
-    reason TEXT               -- why it was refused; NULL where it was obeyed
+    id         TEXT PRIMARY KEY,
+    sha256     TEXT NOT NULL,
+    reason     TEXT,            -- why it was refused; NULL where it was obeyed
+    expires_at INTEGER NOT NULL -- microseconds since 1970
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX orders_over ON orders (expires_at);
