@@ -146,7 +146,7 @@ def _untimely(order: Order, world: OrderWorld, policy: Policy) -> Refuse | None:
         return Refuse(Reason.NOT_YET_VALID, "its sequence is that of a far future")
     if order.verb is Verb.STOP:
         return None
-    if world.wall.earliest >= (world.until or policy.expires_at):
+    if world.wall.earliest >= min(world.until or policy.expires_at, policy.expires_at):
         return Refuse(Reason.POLICY_EXPIRED)
     if span is Validity.NOT_YET:
         return Refuse(Reason.NOT_YET_VALID)

@@ -63,6 +63,8 @@ def _objection(order: Order, verified: Verified, world: GateWorld) -> Refuse | N
     if policy.hubs != "*" and world.hub not in policy.hubs:
         return Refuse(Reason.NO_POLICY, f"policy {policy.version} is not for {world.hub}")
     # The hub's own judgement, as far as it can be asked without the hub.
-    around = OrderWorld(hub=world.hub, epoch=order.epoch, policy=policy, until=None, wall=world.wall)
+    around = OrderWorld(
+        hub=world.hub, epoch=order.epoch, policy=policy, until=world.policy_until, wall=world.wall
+    )
     said = judge_order(order, verified, around)
     return said if isinstance(said, Refuse) else None

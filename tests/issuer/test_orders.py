@@ -91,6 +91,12 @@ def test_nobody_signs_no_order() -> None:
         sign_order(Wish(hub=HUB, epoch=EPOCH, verb=Verb.STOP, kind="all"), [], ManualClock())
 
 
+def test_a_stop_passes_when_the_policy_is_over() -> None:
+    made = signed(verb=Verb.STOP)
+
+    assert judge_raw_order(made.envelope, world(policy_until=NOON)).order == made.order
+
+
 @pytest.mark.parametrize("verb", Verb)
 def test_a_good_order_passes_with_its_signer_known(verb: Verb) -> None:
     made = signed(verb=verb)
@@ -118,6 +124,18 @@ def test_a_good_order_passes_with_its_signer_known(verb: Verb) -> None:
             {"now": NOON - timedelta(hours=1)},
             Reason.NOT_YET_VALID,
             id="a resume from the future",
+        ),
+        pytest.param(
+            signed(verb=Verb.RESUME).envelope,
+            {"policy_until": NOON},
+            Reason.POLICY_EXPIRED,
+            id="a resume when what stands behind the policy is over",
+        ),
+        pytest.param(
+            signed(verb=Verb.RESUME).envelope,
+            {"policy": policy().model_copy(update={"expires_at": NOON}), "policy_until": NOON + timedelta(1)},
+            Reason.POLICY_EXPIRED,
+            id="a resume when the policy's own end comes first",
         ),
     ],
 )
