@@ -72,8 +72,7 @@ Not what whoever brings an honest sender's commands can cause by bringing them l
 hub: its breaker would open for what it did not do (SPEC T9).
 """
 
-# The issuer is told, and decides anew; there is nothing that a person could put right here.
-_ANSWERED: Final = frozenset(
+ANSWERED: Final = frozenset(
     {
         Reason.STALE,
         Reason.UNFIT_STATE,
@@ -85,6 +84,12 @@ _ANSWERED: Final = frozenset(
         Reason.WRONG_EPOCH,
     }
 )
+"""The issuer is told, and decides anew: neither is it the sender's fault nor is a person called.
+
+Refused so at the worker a command is kept as a dead letter all the same, for whoever wants to see it or, once
+the reason is gone, to replay it (SPEC D1). But no breaker counts it, health does not warn of it, and it
+crowds out no other letter: an issuer that decides on what it last saw has such refusals every day (SPEC C3).
+"""
 _BURIED: Final = frozenset({Outcome.FAILED, Outcome.UNKNOWN, Outcome.ROLLBACK_FAILED})
 
 
@@ -107,5 +112,5 @@ def is_buried(outcome: Outcome, reason: Reason | None, *, at_worker: bool) -> bo
         return True
     if outcome is not Outcome.REFUSED:
         return False
-    blame = blame_of(reason)
-    return blame is Blame.SUSPICIOUS or (at_worker and reason not in _ANSWERED)
+    # Of an operation that is running the first command's result is the answer, and it is on its way.
+    return blame_of(reason) is Blame.SUSPICIOUS or (at_worker and reason is not Reason.OPERATION_RUNNING)

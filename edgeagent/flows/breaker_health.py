@@ -31,7 +31,7 @@ def _breakers(db: Snapshot) -> Check:
 
 
 def _letters(db: Snapshot) -> Check:
-    found = dead_letters.waiting(db)
+    found = dead_letters.waiting(db, answered=False)
     total, suspicious = sum(found.values()), found.get(Blame.SUSPICIOUS, 0)
     if not total:
         return Check(name="dead_letters", level=Level.OK, summary="no dead letter waits")

@@ -99,7 +99,7 @@ class Breakers:
         self._worked(tx, row, Seen(signal=Signal.LEASE_LOST, about=about, why="its leases are lost"))
 
     def ended(self, tx: Transaction, row: Row, ending: Ending, *, buried: bool) -> None:
-        """A command is final."""
+        """A command is final; ``buried`` where it left a dead letter that tells against its sender."""
         scope, reason = Scope(row.issuer, row.action), ending.reason
         if buried and reason is not Reason.DEVICE_REFUSED and blame_of(reason) is not Blame.TRANSIENT:
             # A device that says no is its own affair: a hostile one must not stop an issuer everywhere.

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
-from edgeagent.core.blame import blame_of, is_buried
+from edgeagent.core.blame import ANSWERED, blame_of, is_buried
 from edgeagent.core.work import Ending
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.store import audit, dead_letters
@@ -89,6 +89,7 @@ def _letter(
         received_at=new.received_at,
         buried_at=around.event_time().at,
         traceparent=new.traceparent,
+        answered=ending.outcome is Outcome.REFUSED and ending.reason in ANSWERED,
     )
 
 

@@ -13,7 +13,7 @@ from edgeagent.contracts.event import EventType, Stream
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import AuditMark, Outcome, Receipt, StateMark, StepMark
 from edgeagent.core.audit_chain import AuditKind
-from edgeagent.core.blame import blame_of
+from edgeagent.core.blame import ANSWERED, blame_of
 from edgeagent.core.envelope import Signer
 from edgeagent.core.evidence import signed_receipt
 from edgeagent.core.lifecycle import state_of
@@ -142,7 +142,7 @@ class Settling:
         head = audit.append(tx, [act], self.around.stamp())
         mark = AuditMark(number=head.number, hash=Digest(head.hash.hex()))
         self._keep_receipt(tx, row, self._receipt_event(tx, row, ended, mark), (upcoming, head.number))
-        self.breakers.ended(tx, row, ending, buried=letter is not None)
+        self.breakers.ended(tx, row, ending, buried=letter is not None and ending.reason not in ANSWERED)
 
     def _keep_receipt(self, tx: Transaction, row: Row, event: NewEvent, numbers: tuple[int, int]) -> None:
         """Send a receipt up, and keep it for whoever asks again."""

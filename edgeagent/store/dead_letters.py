@@ -2,7 +2,7 @@
 
 Owns ``dead_letters``. A letter is written in the commit of the ending that it tells of and never edited but
 to say how it was dealt with. It carries its own copy of the command: the inbox forgets. At most ``MOST`` are
-kept; the oldest make way.
+kept, and of those that call nobody so many fewer that they crowd out no others; the oldest make way.
 """
 
 import sqlite3
@@ -22,23 +22,31 @@ from edgeagent.store.database import Snapshot, SqlValue, Transaction
 
 MOST: Final = 10_000
 """How many letters are kept."""
+MOST_ANSWERED: Final = 1_000
+"""How many of them are such that nobody is called for."""
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _COLUMNS: Final = """
 number, run, ordinal, command, device, action, issuer, actor, lane, sha256, envelope, expires_at, local_boot,
 local_until, outcome, blame, reason, detail, attempts, sent, fence, holder, received_at, buried_at,
-traceparent, dealt, dealt_by, dealt_at, dealt_why, replayed_as
+traceparent, answered, dealt, dealt_by, dealt_at, dealt_why, replayed_as
 """
 _ADD: Final = """
 INSERT INTO dead_letters (number, run, ordinal, command, device, action, issuer, actor, lane, sha256,
                           envelope, expires_at, local_boot, local_until, outcome, blame, reason, detail,
-                          attempts, sent, fence, holder, received_at, buried_at, traceparent)
+                          attempts, sent, fence, holder, received_at, buried_at, traceparent, answered)
 VALUES (:number, :run, :ordinal, :command, :device, :action, :issuer, :actor, :lane, :sha256, :envelope,
         :expires_at, :local_boot, :local_until, :outcome, :blame, :reason, :detail, :attempts, :sent, :fence,
-        :holder, :received_at, :buried_at, :traceparent)
+        :holder, :received_at, :buried_at, :traceparent, :answered)
 """
 _NEXT: Final = "SELECT coalesce(max(number), 0) + 1 FROM dead_letters"
 _MAKE_WAY: Final = "DELETE FROM dead_letters WHERE number <= :number RETURNING number, dealt"
+_CROWDED: Final = """
+DELETE FROM dead_letters
+ WHERE answered = 1 AND number <= (
+           SELECT number FROM dead_letters WHERE answered = 1 ORDER BY number DESC LIMIT 1 OFFSET :most)
+RETURNING number, dealt
+"""
 _FIND: Final = f"SELECT {_COLUMNS} FROM dead_letters WHERE number = :number"  # noqa: S608 - constant text
 _PICK: Final = f"""
 SELECT {_COLUMNS} FROM dead_letters
@@ -53,7 +61,8 @@ UPDATE dead_letters
  WHERE number = :number AND dealt IS NULL
 """
 _WAITING: Final = """
-SELECT blame, count(*) AS letters FROM dead_letters WHERE dealt IS NULL GROUP BY blame
+SELECT blame, count(*) AS letters FROM dead_letters
+ WHERE dealt IS NULL AND (:all OR answered = 0) GROUP BY blame
 """
 _ASIDE: Final = """
 SELECT count(*) FROM dead_letters
@@ -89,6 +98,7 @@ class NewLetter:
         received_at: when it came; microseconds since 1970.
         buried_at: when it ended; the same.
         traceparent: the place in a trace under which it ran.
+        answered: whether its issuer decides anew, and nobody is called.
     """
 
     run: int
@@ -114,6 +124,7 @@ class NewLetter:
     received_at: int
     buried_at: int
     traceparent: str | None
+    answered: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,9 +223,12 @@ def add(tx: Transaction, new: NewLetter) -> tuple[int, list[int]]:
             "received_at": new.received_at,
             "buried_at": new.buried_at,
             "traceparent": new.traceparent,
+            "answered": int(new.answered),
         },
     )
     gone = tx.rows(_MAKE_WAY, {"number": number - MOST}) if number > MOST else []
+    if new.answered:
+        gone += tx.rows(_CROWDED, {"most": MOST_ANSWERED})
     return number, [int(row["number"]) for row in gone if row["dealt"] is None]
 
 
@@ -255,9 +269,9 @@ def deal(tx: Transaction, number: int, dealt: Dealt) -> bool:
     return tx.execute(_DEAL, fields) == 1
 
 
-def waiting(db: Snapshot) -> dict[Blame, int]:
-    """How many letters wait, by their class."""
-    return {Blame(row["blame"]): int(row["letters"]) for row in db.rows(_WAITING)}
+def waiting(db: Snapshot, *, answered: bool = True) -> dict[Blame, int]:
+    """How many letters wait, by their class; ``answered`` with those for which nobody is called."""
+    return {Blame(row["blame"]): int(row["letters"]) for row in db.rows(_WAITING, {"all": int(answered)})}
 
 
 def put_aside(db: Snapshot, issuer: KeyId, action: ActionName) -> int:
@@ -294,6 +308,7 @@ def _read(row: sqlite3.Row) -> Letter:
         received_at=int(row["received_at"]),
         buried_at=int(row["buried_at"]),
         traceparent=row["traceparent"],
+        answered=bool(row["answered"]),
         dealt=None
         if dealt is None
         else Dealt(

@@ -1,12 +1,14 @@
 """Dead letters: what becomes one, and what people do with them."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from edgeagent.contracts.command import Command
-from edgeagent.contracts.policy import BreakerRule
+from edgeagent.contracts.command import Command, Precondition
+from edgeagent.contracts.order import Verb
+from edgeagent.contracts.policy import BreakerRule, Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.contracts.reports.dead_letters import (
@@ -16,8 +18,12 @@ from edgeagent.contracts.reports.dead_letters import (
     LettersWanted,
     ReplayRequest,
 )
+from edgeagent.contracts.reports.switch import SwitchRequest
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.errors import RejectedError
+from edgeagent.store import dead_letters
+from edgeagent.store.database import Transaction
+from edgeagent.store.dead_letters import MOST_ANSWERED
 from tests.flows.approvals import acted
 from tests.flows.commanding import Hub, new_hub
 from tests.flows.signing import MINUTE, POWER, TV, VOLUME
@@ -188,3 +194,61 @@ async def test_a_letter_is_shown_exported_and_discarded_on_record(hub: Hub) -> N
         assert act["actor"] == ROOT
     with pytest.raises(RejectedError, match="no dead letter 9"):
         await desk.show(9, ROOT)
+
+
+@pytest.mark.requirement("B1", "C3")
+async def test_what_is_stale_at_the_worker_is_kept_and_calls_nobody_and_opens_no_breaker(hub: Hub) -> None:
+    await hub.has_policy(version=2, breaker=RULE)
+    device = hub.now.devices.get(TV)
+    assert device is not None
+    for number in range(2 * RULE.dead_letters):
+        stale = Precondition(version=device.shadow.version + 7)
+        await hub.admits(hub.command(POWER, on=bool(number % 2), precondition=stale))
+        await hub.works_all()
+
+    found = await letters(hub)
+    assert [(letter.outcome, letter.reason, letter.blame) for letter in found] == 2 * RULE.dead_letters * [
+        (Outcome.REFUSED, Reason.STALE, "permanent")
+    ]
+    assert await hub.audited(AuditKind.BREAKER_OPENED) == []
+    assert await hub.store.read(lambda db: dead_letters.waiting(db, answered=False)) == {}
+    assert acted(hub) == 0
+
+
+@pytest.mark.requirement("B3")
+async def test_what_was_stopped_at_the_worker_is_kept_and_runs_again_when_that_is_taken_back(
+    hub: Hub,
+) -> None:
+    command = hub.command(POWER, on=True)
+    await hub.admits(command)
+    claim = await hub.claims()
+    await hub.now.switch.throw(SwitchRequest(kind="all", why="smoke"), Verb.STOP, ROOT)
+    await hub.now.dispatch[Tier.LOW].work(claim)
+    [letter] = await letters(hub)
+    assert (letter.command, letter.reason) == (command.id, Reason.STOPPED)
+
+    refused = await replays(hub)
+    await hub.now.switch.throw(SwitchRequest(kind="all", why="smoke"), Verb.RESUME, ROOT)
+    dealt = await replays(hub)
+    await hub.works_all()
+
+    assert (refused.done, refused.reason, dealt.done) == ("refused", Reason.STOPPED, "queued")
+    assert acted(hub) == 1
+
+
+async def test_what_calls_nobody_crowds_out_no_other_letter(hub: Hub) -> None:
+    await off_the_whitelist(hub)
+    [letter] = await hub.store.read(lambda db: [dead_letters.find(db, 1)])
+    assert letter is not None
+    asked = replace(letter, answered=True)
+
+    def fill(tx: Transaction) -> list[int]:
+        return [number for _ in range(MOST_ANSWERED + 3) for number in dead_letters.add(tx, asked)[1]]
+
+    gone = await hub.store.write(fill)
+
+    assert gone == [2, 3, 4]
+    assert hub.rows("SELECT answered, count(*), min(number) FROM dead_letters GROUP BY answered") == [
+        (0, 1, 1),
+        (1, MOST_ANSWERED, 5),
+    ]

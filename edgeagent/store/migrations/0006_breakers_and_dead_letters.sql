@@ -48,6 +48,7 @@ CREATE TABLE dead_letters (
     outcome     TEXT NOT NULL,
     blame       TEXT NOT NULL CHECK (blame IN ('transient', 'permanent', 'suspicious')),
     reason      TEXT,
+    answered    INTEGER NOT NULL CHECK (answered IN (0, 1)), -- whether its issuer decides anew, and nobody is called
     detail      TEXT NOT NULL,
     attempts    INTEGER NOT NULL,
     sent        INTEGER NOT NULL CHECK (sent IN (0, 1)),
@@ -66,5 +67,6 @@ CREATE TABLE dead_letters (
     CHECK (replayed_as IS NULL OR dealt = 'replayed')
 ) STRICT;
 CREATE INDEX dead_letters_open ON dead_letters (number) WHERE dealt IS NULL;
+CREATE INDEX dead_letters_answered ON dead_letters (number) WHERE answered = 1;
 -- What an open breaker has put aside is counted by its origin and action.
 CREATE INDEX dead_letters_aside ON dead_letters (issuer, action) WHERE dealt IS NULL AND reason = 'breaker_open';
