@@ -21,7 +21,7 @@ from edgeagent.clock import EPOCH
 from edgeagent.errors import TransientError
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
-from edgeagent.store import inbox, meta, operations, stops
+from edgeagent.store import inbox_over, meta, operations, stops
 from edgeagent.store.database import Database, Transaction
 from edgeagent.store.inbox_row import Old, Over
 
@@ -85,7 +85,7 @@ class Forgetting:
         while await self.store.read(partial(stops.has_over, before=limit.before)):
             await self.store.write(partial(_forget_orders, limit=limit))
         total = 0
-        while await self.store.read(partial(inbox.over, limit=replace(limit, most=1))):
+        while await self.store.read(partial(inbox_over.over, limit=replace(limit, most=1))):
             total += await self.store.write(partial(_forget, limit=limit))
         if total:
             before = _microseconds(past - OPERATIONS_KEPT)
@@ -96,12 +96,12 @@ class Forgetting:
 
 
 def _forget(tx: Transaction, limit: Over) -> int:
-    old: list[Old] = inbox.over(tx, limit)
+    old: list[Old] = inbox_over.over(tx, limit)
     # The time at which a command was typed here may have been a guess, and nobody can send it again.
     latest = max((each.expires_at for each in old if not each.is_local), default=None)
     if latest is not None:
         meta.raise_forgotten(tx, EPOCH + latest * _MICROSECOND)
-    inbox.forget(tx, old)
+    inbox_over.forget(tx, old)
     return len(old)
 
 

@@ -2,13 +2,13 @@
 
 Owns ``inbox``. A row is inserted in the commit that accepts a command and moves only along the table
 in ``core/lifecycle``; every move names the state that it expects and checks that it was so. Final rows
-stay: they are the memory that answers a replay (SPEC T4). They are forgotten when they are certainly too
-old, but for the last one, so that a run's number is never given again.
+stay: they are the memory that answers a replay (SPEC T4), until they are certainly too old. The rows of one
+command share its envelope: a list of devices costs it once.
 """
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
@@ -18,16 +18,25 @@ from edgeagent.errors import BrokenInvariantError
 from edgeagent.ids import CommandId, DeviceId, Digest, KeyId
 from edgeagent.store import lines
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
-from edgeagent.store.inbox_row import COLUMNS, Again, Moved, NewCommand, Now, Old, Over, Row, read_row
+from edgeagent.store.inbox_row import (
+    COLUMNS,
+    Again,
+    Moved,
+    NewCommand,
+    Now,
+    Row,
+    columns,
+    read_row,
+)
 
 _NEXT_RUN: Final = "SELECT coalesce(max(run), 0) + 1 FROM inbox"
 _INSERT: Final = """
 INSERT INTO inbox (run, command, ordinal, device, issuer, signers, sequence, action, slot, lane, operation,
-                   sha256, envelope, expires_at, begins_at, local_boot, local_until, actor, state, reason,
-                   received_at, lease, parent, parent_most, replay_of, traceparent, since)
+                   sha256, envelope, envelope_of, expires_at, begins_at, local_boot, local_until, actor,
+                   state, reason, received_at, lease, parent, parent_most, replay_of, traceparent, since)
 VALUES (:run, :command, :ordinal, :device, :issuer, :signers, :sequence, :action, :slot, :lane, :operation,
-        :sha256, :envelope, :expires_at, :begins_at, :local_boot, :local_until, :actor, :state, :reason,
-        :received_at, :lease, :parent, :parent_most, :replay_of, :traceparent,
+        :sha256, :envelope, :envelope_of, :expires_at, :begins_at, :local_boot, :local_until, :actor,
+        :state, :reason, :received_at, :lease, :parent, :parent_most, :replay_of, :traceparent,
         (SELECT coalesce(max(number), 0) FROM audit))
 """
 _MOVE: Final = """
@@ -37,7 +46,16 @@ UPDATE inbox
  WHERE run = :run AND state = :current
 """
 _ADD_SIGNATURES: Final = """
-UPDATE inbox SET envelope = :envelope, signers = :signers WHERE run = :run AND state = 'held'
+UPDATE inbox SET envelope = :envelope, envelope_of = :envelope_of, signers = :signers
+ WHERE run = :run AND state = 'held'
+"""
+# What is asked of a list of devices comes in one envelope: its first row keeps it, and the others name that.
+# Who keeps it for others goes on keeping its own.
+_KEEPER: Final = """
+SELECT k.run FROM inbox i JOIN inbox k ON k.run = coalesce(i.envelope_of, i.run)
+ WHERE i.command = :command AND k.run <> :run AND k.envelope = :envelope
+   AND NOT EXISTS (SELECT 1 FROM inbox s WHERE s.envelope_of = :run)
+ LIMIT 1
 """
 # Recorded before the message leaves: after a crash it is known that it may have been sent.
 _SENT: Final = "UPDATE inbox SET sent = 1, attempts = attempts + 1 WHERE run = :run AND state = 'running'"
@@ -62,7 +80,7 @@ SELECT {COLUMNS} FROM inbox
  WHERE command = :command AND device = :device ORDER BY ordinal DESC LIMIT 1
 """  # noqa: S608 - constant text
 _BY_COMMAND: Final = f"""
-SELECT {COLUMNS} FROM inbox i
+SELECT {columns("i")} FROM inbox i
  WHERE command = :command AND ordinal = (
            SELECT max(ordinal) FROM inbox WHERE command = i.command AND device = i.device)
  ORDER BY run
@@ -92,27 +110,12 @@ SELECT {COLUMNS} FROM inbox
  WHERE state = :state AND state IN ('held', 'queued', 'waiting', 'running') ORDER BY run
 """  # noqa: S608 - constant text
 _ABANDONED: Final = f"""
-SELECT {", ".join("i." + name.strip() for name in COLUMNS.split(","))}
+SELECT {columns("i")}
   FROM inbox i INDEXED BY inbox_running LEFT JOIN locks l ON l.run = i.run
  WHERE i.state = 'running'
    AND (l.token IS NULL OR l.boot <> :boot OR l.incarnation <> :incarnation OR l.lease_until <= :now)
  ORDER BY i.run
 """  # noqa: S608 - constant text
-_OVER: Final = """
-SELECT run, expires_at, local_boot FROM inbox
- WHERE state NOT IN ('held', 'queued', 'waiting', 'running') AND expires_at <= :before
-   AND run < (SELECT max(run) FROM inbox) AND run NOT IN (SELECT run FROM locks WHERE run IS NOT NULL)
- ORDER BY expires_at LIMIT :most
-"""
-# What was typed here in an earlier boot is over whatever the time is.
-_OVER_HERE: Final = """
-SELECT run, expires_at, local_boot FROM inbox
- WHERE run <= (SELECT max(run) FROM inbox) - :kept AND local_boot <> :boot
-   AND state NOT IN ('held', 'queued', 'waiting', 'running')
-   AND run NOT IN (SELECT run FROM locks WHERE run IS NOT NULL)
- ORDER BY run LIMIT :most
-"""
-_FORGET: Final = "DELETE FROM inbox WHERE run = ?"
 _LAST_RUN: Final = "SELECT coalesce(max(run), 0) FROM inbox"
 # What is typed at the hub tells nothing of whether its issuers know of the new epoch.
 _ACCEPTED_AFTER: Final = """
@@ -154,7 +157,7 @@ def insert(
             "lane": new.lane,
             "operation": new.operation,
             "sha256": new.sha256,
-            "envelope": new.envelope,
+            **_kept(tx, run, new.command, new.envelope),
             "expires_at": new.expires_at,
             "begins_at": new.begins_at,
             "local_boot": None if new.local is None else new.local.boot_id,
@@ -237,7 +240,9 @@ def add_signatures(tx: Transaction, run: int, signed: tuple[bytes, tuple[KeyId, 
         BrokenInvariantError: it is not held.
     """
     envelope, signers = signed
-    fields: dict[str, SqlValue] = {"run": run, "envelope": envelope, "signers": json.dumps(signers)}
+    row = by_run(tx, run)
+    kept = {} if row is None else _kept(tx, run, row.command, envelope)
+    fields: dict[str, SqlValue] = {"run": run, "signers": json.dumps(signers), **kept}
     if tx.execute(_ADD_SIGNATURES, fields) != 1:
         raise BrokenInvariantError(f"run {run} is not held")
 
@@ -348,17 +353,12 @@ def recent(db: Snapshot, most: int) -> list[Row]:
     return _all(db.rows(_RECENT, {"most": most}))
 
 
-def over(db: Snapshot, limit: Over) -> list[Old]:
-    """Final rows that are old enough to be forgotten, the earliest expiry first."""
-    found = db.rows(_OVER, {"before": limit.before, "most": limit.most})
-    if not found:
-        found = db.rows(_OVER_HERE, {"kept": limit.kept, "boot": limit.boot, "most": limit.most})
-    return [Old(int(row["run"]), int(row["expires_at"]), row["local_boot"] is not None) for row in found]
-
-
-def forget(tx: Transaction, old: Sequence[Old]) -> None:
-    """Delete rows, with their receipts. Whoever does it notes the latest expiry among them."""
-    tx.execute_many(_FORGET, [(each.run,) for each in old])
+def _kept(tx: Transaction, run: int, command: CommandId, envelope: bytes) -> dict[str, SqlValue]:
+    """How a row has its envelope: its own, or that of another row of its command."""
+    keeper = tx.row(_KEEPER, {"command": command, "run": run, "envelope": envelope})
+    if keeper is None:
+        return {"envelope": envelope, "envelope_of": None}
+    return {"envelope": None, "envelope_of": int(keeper[0])}
 
 
 def _line(row: NewCommand) -> dict[str, SqlValue]:

@@ -16,13 +16,28 @@ from edgeagent.core.lifecycle import State
 from edgeagent.ids import CommandId, DeviceId, Digest, KeyId
 from edgeagent.store.database import SqlValue
 
-COLUMNS: Final = """
-run, command, ordinal, device, issuer, signers, sequence, action, slot, lane, operation, sha256, envelope,
+_ENVELOPE: Final = "envelope"
+_NAMES: Final = f"""
+run, command, ordinal, device, issuer, signers, sequence, action, slot, lane, operation, sha256, {_ENVELOPE},
 expires_at, begins_at, local_boot, local_until, actor, state, reason, received_at, available_at,
 available_boot, attempts, sent, force_refresh, last_error, lease, parent, parent_most, losses, replay_of,
 traceparent
 """
-"""The columns of ``inbox``, in the order of the table."""
+
+
+def columns(table: str) -> str:
+    """What ``read_row`` reads of ``inbox``, under the name that a statement gives to it.
+
+    A row that shares its envelope with another of its command has that one's.
+    """
+    names = {name: f"{table}.{name}" for name in _NAMES.replace(",", " ").split()}
+    shared = f"(SELECT o.envelope FROM inbox o WHERE o.run = {table}.envelope_of)"  # noqa: S608 - our own names
+    names[_ENVELOPE] = f"coalesce({table}.envelope, {shared}) AS envelope"
+    return ", ".join(names.values())
+
+
+COLUMNS: Final = columns("inbox")
+"""The same where a statement gives it no name of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

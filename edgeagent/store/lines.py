@@ -16,7 +16,7 @@ from typing import Final
 from edgeagent.contracts.policy import Tier
 from edgeagent.core.lifecycle import State
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
-from edgeagent.store.inbox_row import COLUMNS, Now, Row, read_row
+from edgeagent.store.inbox_row import COLUMNS, Now, Row, columns, read_row
 
 _STAND: Final = """
 INSERT INTO lines (lane, issuer, device, turn)
@@ -45,7 +45,7 @@ DELETE FROM lines
    AND NOT EXISTS (SELECT 1 FROM inbox WHERE lane = :lane AND issuer = :issuer AND device = :device
                                          AND state = 'queued')
 """
-_ROW: Final = ", ".join("i." + name.strip() for name in COLUMNS.split(","))
+_ROW: Final = columns("i")
 _DUE_AGAIN: Final = f"""
 SELECT {COLUMNS} FROM inbox
  WHERE lane = :lane AND state = 'waiting' AND available_at IS NOT NULL

@@ -12,6 +12,7 @@ from edgeagent.contracts.event import EventType
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.envelope import merged
 from edgeagent.core.gate.verdict import Accept, AddSignatures, Duplicate, Hold, Refuse
 from edgeagent.core.lifecycle import State
 from edgeagent.ids import DeviceId
@@ -122,6 +123,25 @@ async def test_signatures_are_added_to_every_held_row(tmp_path: Path) -> None:
         for device in ALL:
             row = await hub.row(command, device)
             assert (row.state, set(row.signers)) == (State.HELD, {hub.keys.desk.id, hub.keys.night.id})
+
+
+@pytest.mark.requirement("T3", "T7")
+async def test_a_list_keeps_its_envelope_once_also_when_signatures_are_added(tmp_path: Path) -> None:
+    async with new_hub(tmp_path) as hub:
+        for device in ALL:
+            await hub.television(device)
+        await hub.starts_anew(is_proven=False)
+        command, other = hub.command(POWER, on=True, device=ALL), hub.command(POWER, on=True)
+        await hub.admits(command, other)
+        kept = "SELECT count(*), count(envelope), count(DISTINCT envelope_of) FROM inbox WHERE command = '{}'"
+        assert hub.rows(kept.format(command.id)) == [(len(ALL), 1, 1)]
+
+        await hub.admits(hub.signed(command, hub.keys.night))
+
+        assert hub.rows(kept.format(command.id)) == [(len(ALL), 1, 1)]
+        envelopes = {(await hub.row(command, device)).envelope for device in ALL}
+        assert envelopes == {merged(hub.signed(command), hub.signed(command, hub.keys.night))}
+        assert (await hub.row(other)).envelope == hub.signed(other)
 
 
 @pytest.mark.requirement("T5")

@@ -9,9 +9,9 @@ from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.lifecycle import State
 from edgeagent.ids import CommandId, DeviceId, KeyId
-from edgeagent.store import inbox, lines
+from edgeagent.store import inbox, inbox_over, lines
 from edgeagent.store.database import Database, Transaction
-from edgeagent.store.inbox_row import Moved, NewCommand, Now, Row
+from edgeagent.store.inbox_row import Moved, NewCommand, Now, Over, Row
 from tests.store.commands import DESK, LAMP, NOW, inserted, later, locked, new
 from tests.support.clocks import FIRST_BOOT, SECOND_BOOT
 from tests.support.stores import HUB_MIGRATIONS, use
@@ -213,10 +213,9 @@ async def test_of_several_runs_of_a_command_the_last_is_told(store: Database) ->
         inserted(tx, new("c-1"), State.FAILED)
         tx.execute(
             "INSERT INTO inbox SELECT 2, command, 2, device, issuer, signers, sequence, action, slot, lane,"
-            " operation, sha256, envelope, expires_at, begins_at, local_boot, local_until, actor,"
-            " 'queued', reason,"
-            " received_at, available_at, available_boot, attempts, sent, force_refresh, last_error,"
-            " lease, parent, parent_most, losses, 1, traceparent, since FROM inbox"
+            " operation, sha256, envelope, envelope_of, expires_at, begins_at, local_boot, local_until,"
+            " actor, 'queued', reason, received_at, available_at, available_boot, attempts, sent,"
+            " force_refresh, last_error, lease, parent, parent_most, losses, 1, traceparent, since FROM inbox"
         )
 
     await store.write(fill)
@@ -260,3 +259,43 @@ def test_what_was_stored_is_there_after_a_reopening(tmp_path: Path) -> None:
     [row] = use(path, HUB_MIGRATIONS, lambda tx: inbox.by_command(tx, CommandId("c-1")))
 
     assert row.state is State.QUEUED
+
+
+# An envelope that several rows share.
+
+
+def listed(tx: Transaction) -> None:
+    """A command for three devices, all of them over, and a later one."""
+    for number, device in enumerate(["a", "b", "c"]):
+        inserted(tx, new("list", sequence=number, device=DeviceId(device), expires_at=number), State.FAILED)
+    inserted(tx, new("last", sequence=9), State.FAILED)
+
+
+@pytest.mark.requirement("T3", "T4")
+async def test_who_keeps_the_envelope_of_a_list_is_forgotten_last(store: Database) -> None:
+    limit = Over(before=100, kept=100, boot=FIRST_BOOT, most=10)
+
+    def forget(tx: Transaction) -> list[int]:
+        old = inbox_over.over(tx, limit)
+        inbox_over.forget(tx, old)
+        return [each.run for each in old]
+
+    await store.write(listed)
+
+    assert [await store.write(forget) for _ in range(3)] == [[2, 3], [1], []]
+
+
+@pytest.mark.requirement("T7")
+async def test_who_keeps_an_envelope_for_others_goes_on_keeping_one(store: Database) -> None:
+    """In whatever order signatures are added to the rows of a list."""
+
+    def fill(tx: Transaction) -> None:
+        for number, device in enumerate(["a", "b", "c"]):
+            inserted(tx, new("list", sequence=number, device=DeviceId(device)), State.HELD)
+        for run in (2, 1):
+            inbox.add_signatures(tx, run, (b"more", (DESK,)))
+
+    await store.write(fill)
+
+    found = await store.read(lambda db: [inbox.by_run(db, run) for run in (1, 2, 3)])
+    assert [row.envelope for row in found if row is not None] == [b"more", b"more", b"more"]

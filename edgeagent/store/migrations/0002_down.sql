@@ -16,7 +16,8 @@ CREATE TABLE inbox (
     lane           TEXT NOT NULL CHECK (lane IN ('low', 'medium', 'high')),
     operation      TEXT NOT NULL,             -- its key
     sha256         TEXT NOT NULL,             -- of the payload
-    envelope       BLOB NOT NULL,
+    envelope       BLOB,                      -- as it came; NULL: that of `envelope_of`
+    envelope_of    INTEGER REFERENCES inbox (run),
     expires_at     INTEGER NOT NULL,          -- microseconds since 1970
     begins_at      INTEGER NOT NULL,          -- the same: until then it is of the future
     local_boot     TEXT,                      -- of a command typed at this hub: the boot and the
@@ -42,6 +43,7 @@ CREATE TABLE inbox (
     since          INTEGER NOT NULL,          -- the last row of the trail that was before it came
     UNIQUE (command, device, ordinal),
     CHECK ((replay_of IS NULL) = (ordinal = 1)),
+    CHECK ((envelope IS NULL) = (envelope_of IS NOT NULL)),
     CHECK ((local_boot IS NULL) = (local_until IS NULL)),
     CHECK ((parent IS NULL) = (parent_most IS NULL)),
     CHECK (sent = 0 OR state NOT IN ('superseded', 'cancelled', 'expired', 'refused')),
@@ -58,6 +60,9 @@ CREATE INDEX inbox_here ON inbox (local_until)
 CREATE INDEX inbox_slot ON inbox (device, slot, issuer, sequence);
 -- Which are old enough to be forgotten.
 CREATE INDEX inbox_over ON inbox (expires_at) WHERE state NOT IN ('held', 'queued', 'waiting', 'running');
+
+-- Whose envelope is that of others too: it is forgotten after them.
+CREATE INDEX inbox_shared ON inbox (envelope_of) WHERE envelope_of IS NOT NULL;
 
 -- What is asked for every claim, however many commands are over.
 CREATE INDEX inbox_queued ON inbox (lane, issuer, device, run) WHERE state = 'queued';
