@@ -3,8 +3,9 @@
     python -m bench.upkeep [--rows N] [--runs N]
 
 Readings are committed as ingest does it, twenty at a time, a hundred times a second, into a hub's database
-that already holds ``--rows`` events and as many audit rows. *Nothing* is what the disk itself does to a
-commit meanwhile. The aim is 50 ms.
+that already holds ``--rows`` events and as many audit rows. Some hundred commands are held, begin, are over
+and are forgotten, each time all at once. *Nothing* is what the disk itself does to a commit meanwhile. The
+aim is 50 ms.
 """
 
 import argparse
@@ -14,12 +15,12 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from statistics import quantiles
 from typing import Final
 
 from bench.figures import Row, table
+from bench.upkeep_commands import Commands
 from edgeagent.contracts.event import EventTime, EventType, Stream, data_text
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.flows.beside import Beside
@@ -28,9 +29,9 @@ from edgeagent.store.audit import Act, Stamp
 from edgeagent.store.database import Database, Transaction
 from edgeagent.store.outbox import NewEvent
 from edgeagent.store.side import Side
-from tests.support.clocks import ManualClock
+from tests.flows.commanding import new_hub
 
-TASKS: Final = ("nothing", "backup", "check", "cut log", "prune audit")
+TASKS: Final = ("nothing", "backup", "check", "cut log", "prune audit", "judge held", "end over", "forget")
 ROWS: Final = tuple(
     row
     for task in TASKS
@@ -55,12 +56,14 @@ class Bench:
 
     Attributes:
         store: the database.
+        commands: of the same hub.
         folder: for backups.
         time: of all events.
         rows: how many events and audit rows there are.
     """
 
     store: Database
+    commands: Commands
     folder: Path
     time: EventTime
     rows: int
@@ -108,6 +111,9 @@ class Bench:
             "check": partial(beside.run, Side.damage),
             "cut log": self._cut_log,
             "prune audit": self._prune,
+            "judge held": self.commands.begin,
+            "end over": self.commands.end,
+            "forget": self.commands.go,
         }
         return tasks[name]
 
@@ -130,18 +136,16 @@ def _acts(tx: Transaction, count: int) -> None:
 
 async def upkeep_costs(rows: int) -> Mapping[str, float]:
     """One run: the figures of every task."""
-    clock = ManualClock()
     found: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="bench-upkeep-") as folder:
-        store = await Database.open(Path(folder, "hub.db"), files("edgeagent.store") / "migrations")
-        try:
-            bench = Bench(store, Path(folder), EventTime.of(clock.wall(), clock.boot()), rows)
+        async with new_hub(Path(folder)) as hub:
+            time = EventTime.of(hub.clock.wall(), hub.clock.boot())
+            bench = Bench(hub.store, Commands(hub), Path(folder), time, rows)
             await bench.fill()
+            await bench.commands.come()
             for name in TASKS:
                 figures = await bench.measured(bench.task(name))
                 found |= {f"{name}.{figure}": value for figure, value in figures.items()}
-        finally:
-            await store.close()
     return found
 
 

@@ -33,7 +33,7 @@ KEPT: Final = timedelta(days=7)
 """For how long after its expiry a command is kept at least, for people to look at."""
 OPERATIONS_KEPT: Final = timedelta(days=90)
 """For how long an operation is known after the expiry of the last command that said it."""
-BATCH: Final = 500
+BATCH: Final = 100
 """How many are forgotten in one commit."""
 
 # On a hub that never learns the time the commands typed there would stay for ever.

@@ -17,7 +17,7 @@ from edgeagent.ids import DeviceId, device_id
 from tests.flows.commanding import Hub, new_hub
 from tests.flows.signing import MINUTE, POWER, REBOOT, SECOND
 
-MANY: Final[list[DeviceId]] = [device_id(f"tv-{number}") for number in range(2 * MOST + 10)]
+MANY: Final[list[DeviceId]] = [device_id(f"tv-{number}") for number in range(2 * MOST + 5)]
 AT_ONCE: Final = timedelta(0)
 
 
@@ -49,7 +49,7 @@ async def test_many_that_are_over_at_once_are_ended_a_portion_in_each_commit(hub
         assert hub.store.commits == before + 1
         left.append((states(hub).get("queued"), wait))
 
-    assert left == [(MOST + 10, AT_ONCE), (10, AT_ONCE), (None, None)]
+    assert left == [(MOST + 5, AT_ONCE), (5, AT_ONCE), (None, None)]
     assert states(hub) == {"expired": len(MANY)}
     assert len(await hub.records(EventType.RECEIPT)) == len(MANY)
 
@@ -71,7 +71,7 @@ async def test_many_that_are_held_are_judged_again_a_portion_in_each_commit(hub:
         assert hub.store.commits == before + 1
         left.append(states(hub).get("held"))
 
-    assert left == [MOST + 10, 10, None]
+    assert left == [MOST + 5, 5, None]
     assert states(hub) == {"queued": len(MANY)}
 
 
