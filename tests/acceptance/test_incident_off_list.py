@@ -1,7 +1,7 @@
 """Incident 2: accepted commands whose targets are off the list when the worker comes to them (SPEC B5).
 
 Reboots are approved while nobody works them; then another policy lets the desk reboot fewer devices, or a
-device is let go. The worker finds out right before the act: permanent, not tried again, kept as a dead letter,
+device is let go. The worker finds out right before the act: permanent, not tried again, kept as dead letters,
 on record; and when there are too many the action is quarantined for its origin. Other actions go on.
 """
 
