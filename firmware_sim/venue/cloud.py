@@ -33,7 +33,7 @@ _TYPE: Final = "edgeagent."
 
 APPROVED: Final = ("plug-1.4.2", hashlib.sha256(b"a plug's firmware, approved").hexdigest())
 """The one file that may be installed: the artifact's id, and its sha256."""
-ENOUGH: Final = 4
+ENOUGH: Final = 3
 """So many refusals stop an origin's action; so many commands off the list do, too: ``OFF_LIST``."""
 OFF_LIST: Final = 3
 

@@ -22,14 +22,13 @@ async def _play(venue: Venue) -> list[Statement]:
     found = await _overtaken(venue, withdrawn)
 
     maker = venue.appliances["Ice maker"]
-    late = await cloud.sign(maker.id, "reboot")
+    late, again = await asyncio.gather(*(cloud.sign(maker.id, "reboot") for _ in range(2)))
     await venue.give(late)
     await venue.until_ended(late.id)
     venue.say("The worker finds out. Now the ice maker, which is on the list, is to reboot: quarantined.")
     await story.read("dead-letters list", "breakers list", kinds=_KINDS)
     venue.say(f"The operator sees to the list, and types: edgeagent breakers reset {_SCOPE} --reason …")
     await venue.hub.ask("breakers", "reset", _SCOPE, "--reason", "the list is right, the desk knows")
-    again = await cloud.sign(maker.id, "reboot")
     venue.expect(maker, "reboot")
     await venue.give(again)
     await venue.hub.approve(maker, again.id)
@@ -51,12 +50,12 @@ async def _overtaken(venue: Venue, withdrawn: Sequence[Appliance]) -> list[State
     reboots = await asyncio.gather(*(cloud.sign(one.id, "reboot") for one in withdrawn))
     for reboot in reboots:
         await venue.give(reboot)
+    listed = [one.id for one in venue.appliances.all if one not in withdrawn]
     await asyncio.gather(
-        *(hub.approve(one, reboot.id) for one, reboot in zip(withdrawn, reboots, strict=True))
+        cloud.sign_policy(2, reboots=listed),
+        *(hub.approve(one, reboot.id) for one, reboot in zip(withdrawn, reboots, strict=True)),
     )
     venue.say("Then another policy takes their appliances off the desk's list; the agent starts with it.")
-    listed = [one.id for one in venue.appliances.all if one not in withdrawn]
-    await cloud.sign_policy(2, reboots=listed)
     await hub.take_policy(cloud)
     await hub.start_worker()
     await venue.until_ended(*(reboot.id for reboot in reboots))

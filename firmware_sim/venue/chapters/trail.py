@@ -1,5 +1,6 @@
 """What an operator reads after an incident, by the command line: for people; no statement rests on it."""
 
+import asyncio
 import json
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
@@ -28,11 +29,12 @@ class Story:
     async def read(self, *lists: str, kinds: Collection[str]) -> None:
         """Show what some lists print, then the trail's rows of some kinds, shortened."""
         venue = self._venue
-        for words in lists:
+        trail = f"--json audit list --since {self._since} --most {_MOST}"
+        *printed, told = await asyncio.gather(*(venue.hub.ask(*words.split()) for words in (*lists, trail)))
+        for words, answer in zip(lists, printed, strict=True):
             venue.say(f"The operator reads: edgeagent {words}")
-            venue.teller.quote((await venue.hub.ask(*words.split())).out)
+            venue.teller.quote(answer.out)
         venue.say("and edgeagent audit list, of which this is the gist:")
-        told = await venue.hub.ask("--json", "audit", "list", "--since", self._since, "--most", str(_MOST))
         for row in Fields(parse(told.out, "audit"), "audit").items("rows"):
             at, kind, subject, detail = (row.text(name) for name in ("at", "kind", "subject", "detail"))
             if kind in kinds:

@@ -12,7 +12,7 @@ from firmware_sim.venue.cloud import APPROVED, ENOUGH, Signed
 from firmware_sim.venue.stage import Venue
 from firmware_sim.venue.verdict import Statement, done, ended, stopped
 
-_BURST: Final = 6
+_BURST: Final = 5
 _AT_ONCE: Final = 3
 _ARTIFACT, _GOOD = APPROVED
 _BAD: Final = hashlib.sha256(b"something else").hexdigest()
