@@ -25,6 +25,8 @@ KeyId = NewType("KeyId", str)
 """sha256 of the raw bytes of an Ed25519 public key, 64 hexadecimal digits."""
 Digest = NewType("Digest", str)
 """sha256 of some bytes, 64 hexadecimal digits."""
+ArtifactId = NewType("ArtifactId", str)
+"""A file that is installed on devices. 1 to 64 of ``a-z 0-9 . _ -``, the first a letter or digit."""
 Operation = NewType("Operation", str)
 """What the issuer means to happen once. 1 to 128 of ``A-Z a-z 0-9 . _ : / @ -``."""
 ReadingName = NewType("ReadingName", str)
@@ -39,6 +41,7 @@ TopicFilter = NewType("TopicFilter", str)
 _WORD: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 _HEX64: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _EPOCH: Final = re.compile(r"[0-9a-f]{20}", re.ASCII)
+_ARTIFACT: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 _OPERATION: Final = re.compile(r"[A-Za-z0-9._:/@-]{1,128}", re.ASCII)
 _READING: Final = re.compile(r"[a-z][a-z0-9_]{0,31}(\.[a-z0-9_-]{1,32})?", re.ASCII)
 
@@ -97,6 +100,15 @@ def digest(text: str) -> Digest:
         MalformedError: it is not one.
     """
     return Digest(_matching(_HEX64, text, "sha256"))
+
+
+def artifact_id(text: str) -> ArtifactId:
+    """Check an artifact's id.
+
+    Raises:
+        MalformedError: it is not one.
+    """
+    return ArtifactId(_matching(_ARTIFACT, text, "artifact id"))
 
 
 def epoch(text: str) -> Epoch:

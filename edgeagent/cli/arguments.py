@@ -72,7 +72,7 @@ def _argument(action: ActionName, text: str) -> tuple[str, ArgumentValue]:
     if argument is None:
         known = ", ".join(CATALOGUE[action].arguments) or "none"
         raise RejectedError(f"{action} has no argument {name!r}; it has: {known}")
-    if argument.kind is ArgumentKind.TEXT:
+    if argument.kind in {ArgumentKind.TEXT, ArgumentKind.ARTIFACT, ArgumentKind.DIGEST}:
         return name, value
     if argument.kind is ArgumentKind.BOOLEAN and value.lower() in _TRUTHS:
         return name, _TRUTHS[value.lower()]

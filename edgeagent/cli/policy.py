@@ -55,6 +55,8 @@ def _show(arguments: argparse.Namespace) -> int:
     )
     for line in _ban_lines(policy.bans):
         print(line)
+    for artifact, digests in policy.artifacts.items():
+        print(f"may be installed: {artifact} with sha256 {', '.join(digests)}")
     return 0
 
 

@@ -11,7 +11,7 @@ Some actions are made of *parts*, each an action by itself: they are done one af
 lock, and undone in reverse when one of them fails (SPEC S1, S2).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -19,7 +19,7 @@ from typing import Final
 
 from edgeagent.contracts.scalars import Words
 from edgeagent.errors import MalformedError
-from edgeagent.ids import ReadingName
+from edgeagent.ids import ReadingName, artifact_id, digest
 
 ArgumentValue = bool | int | float | Words
 """What an argument may be."""
@@ -45,6 +45,8 @@ class ArgumentKind(StrEnum):
     INTEGER = "integer"
     NUMBER = "number"
     TEXT = "text"
+    ARTIFACT = "artifact id"
+    DIGEST = "sha256 in hexadecimal"
 
 
 class ActionName(StrEnum):
@@ -78,6 +80,8 @@ class ActionName(StrEnum):
     """Let the device show which one it is."""
     REBOOT = "reboot"
     """Restart the device."""
+    INSTALL = "install"
+    """Install firmware: an artifact, named by its id and its sha256, never by an address."""
     REFRESH = "refresh"
     """Read the device's state afresh; changes nothing."""
     PRESENT = "present"
@@ -111,6 +115,10 @@ class Argument:
                 return isinstance(value, bool)
             case ArgumentKind.TEXT:
                 return isinstance(value, str) and 0 < len(value) <= _TEXT_LENGTH
+            case ArgumentKind.ARTIFACT:
+                return isinstance(value, str) and _is(artifact_id, value)
+            case ArgumentKind.DIGEST:
+                return isinstance(value, str) and _is(digest, value)
             case ArgumentKind.INTEGER:
                 return type(value) is int and self._within(value)
             case ArgumentKind.NUMBER:
@@ -199,6 +207,14 @@ def made_of(action: ActionName) -> frozenset[ActionName]:
     return frozenset({action, *(part.action for part in CATALOGUE[action].parts)})
 
 
+def _is(make: Callable[[str], str], text: str) -> bool:
+    try:
+        make(text)
+    except MalformedError:
+        return False
+    return True
+
+
 def _expected(argument: Argument) -> str:
     if argument.minimum is None or argument.maximum is None:
         return argument.kind.value
@@ -253,6 +269,16 @@ CATALOGUE: Final[Mapping[ActionName, Action]] = MappingProxyType(
         ActionName.LOCK: _absolute("lock", locked=_TRUTH),
         ActionName.IDENTIFY: Action(effect=Effect.ONE_SHOT, slot=None),
         ActionName.REBOOT: Action(effect=Effect.ONE_SHOT, slot="reboot"),
+        ActionName.INSTALL: Action(
+            effect=Effect.ONE_SHOT,
+            slot="firmware",
+            arguments=MappingProxyType(
+                {
+                    "artifact": Argument(kind=ArgumentKind.ARTIFACT),
+                    "digest": Argument(kind=ArgumentKind.DIGEST),
+                }
+            ),
+        ),
         ActionName.REFRESH: Action(effect=Effect.ABSOLUTE, slot="refresh"),
         ActionName.PRESENT: Action(
             effect=Effect.ABSOLUTE,

@@ -17,7 +17,9 @@ from pydantic import Field, model_validator
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.door import Contract
 from edgeagent.contracts.scalars import (
+    ArtifactIdField,
     DeviceIdField,
+    DigestField,
     Duration,
     HubIdField,
     PublicKeyHex,
@@ -33,6 +35,8 @@ POLICY_BYTES: Final = 256 * 1024
 KeyName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
 RoleName = KeyName
 Any_ = Literal["*"]
+# Several at once while a venue goes from one build of a version to the next.
+Digests = Annotated[frozenset[DigestField], Field(min_length=1, max_length=16)]
 
 
 class RoleKind(StrEnum):
@@ -230,6 +234,7 @@ class Policy(Contract):
         tiers: the rule of each tier; the defaults where absent.
         breaker: when commands of one action or origin are stopped by themselves.
         bans: what is never to be done.
+        artifacts: what may be installed: the sha256 of each approved file by the artifact's id.
         drill_every: how old the last good drill of each kind may be; not looked at if absent.
         most_held: how many commands of one issuer a hub holds at once; a list counts for each device.
     """
@@ -245,6 +250,7 @@ class Policy(Contract):
     tiers: dict[Annotated[Tier, Field(strict=False)], TierRule] = Field(default_factory=dict)
     breaker: BreakerRule = BreakerRule()
     bans: Bans = Bans()
+    artifacts: dict[ArtifactIdField, Digests] = Field(default_factory=dict, max_length=256)
     drill_every: Annotated[Duration, Field(ge=timedelta(hours=1))] | None = None
     most_held: Annotated[int, Field(ge=1, le=100_000)] = 1000
 

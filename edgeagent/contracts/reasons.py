@@ -61,6 +61,10 @@ class Reason(StrEnum):
     UNSUPPORTED_ACTION = "unsupported_action", "The device has no such action."
     BAD_ARGUMENTS = "bad_arguments", "An argument is missing, unknown, or out of the device's range."
     CANNOT_CONFIRM = "cannot_confirm", "The device cannot prove the level that the policy asks for."
+    ARTIFACT_NOT_APPROVED = (
+        "artifact_not_approved",
+        "No signed list that is trusted names this artifact with this sha256.",
+    )
     UNFIT_STATE = "unfit_state", "The device is not in a state in which this can be done."
     STALE = "stale", "The device's state has changed since the issuer decided."
     OPERATION_RUNNING = "operation_running", "The same operation is being carried out."

@@ -61,6 +61,7 @@ OFF_TARGET: Final = frozenset({Reason.DEVICE_UNKNOWN, Reason.NOT_ALLOWED, Reason
 INVALID: Final = OFF_TARGET | {
     Reason.VALID_TOO_LONG,
     Reason.UNSUPPORTED_ACTION,
+    Reason.ARTIFACT_NOT_APPROVED,
     Reason.BAD_ARGUMENTS,
     Reason.CANNOT_CONFIRM,
     Reason.ID_CONFLICT,

@@ -42,6 +42,7 @@ class PolicyFacts:
             bans=BansShown(
                 actions=sorted(bans.actions), devices=sorted(bans.devices), keys=sorted(bans.keys)
             ),
+            artifacts={name: sorted(digests) for name, digests in sorted(policy.artifacts.items())},
         )
 
     def explain(self, action: ActionName, device: DeviceId | None) -> ActionReport:

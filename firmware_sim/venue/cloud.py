@@ -5,6 +5,7 @@ What it holds is read over HTTP with an auditor's login: that is the third witne
 """
 
 import base64
+import hashlib
 import json
 import sys
 from collections import Counter
@@ -30,19 +31,37 @@ _PAGE: Final = 2000
 _OK: Final = range(200, 300)
 _TYPE: Final = "edgeagent."
 
-# Everything is of the middle tier, which begins nothing while the hub cannot tell the time.
-_POLICY: Final = f"""version = 1
-hubs = ["{HUB}"]
+APPROVED: Final = ("plug-1.4.2", hashlib.sha256(b"a plug's firmware, approved").hexdigest())
+"""The one file that may be installed: the artifact's id, and its sha256."""
+ENOUGH: Final = 3
+"""So many refusals stop an origin's action; so many commands off the list do, too: ``OFF_LIST``."""
+OFF_LIST: Final = 3
+
+_ACTIONS: Final = ("power", "toggle", "brightness", "position", "color", "color_temperature", "identify")
+_RULE: Final = """
+[actions.{action}]
+tier = "medium"
+confirmation = "applied"
+"""
+# What the desk does every day is of the middle tier, which begins nothing while the hub cannot tell the time.
+_POLICY: Final = f"""hubs = ["{HUB}"]
 valid_for = "30d"
 
 [keys]
 desk = "desk.pem.pub"
+supplier = "supplier.pem.pub"
 clock = "clock.pem.pub"
 
 [roles.desk]
 kind = "command"
 keys = ["desk"]
-actions = "*"
+actions = {json.dumps(_ACTIONS)}
+devices = "*"
+
+[roles.installers]
+kind = "command"
+keys = ["desk", "supplier"]
+actions = ["install"]
 devices = "*"
 
 [roles.clock]
@@ -57,12 +76,26 @@ devices = "*"
 
 [tiers.medium]
 concurrency = 4
-"""
-_ACTIONS: Final = ("power", "toggle", "brightness", "position", "color", "color_temperature", "identify")
-_RULE: Final = """
-[actions.{action}]
-tier = "medium"
-confirmation = "applied"
+
+[actions.reboot]
+tier = "high"
+[actions.reboot.approvals]
+at_hub = true
+
+[artifacts]
+"{APPROVED[0]}" = ["{APPROVED[1]}"]
+""" + "".join(_RULE.format(action=action) for action in (*_ACTIONS, "install"))
+_TERMS: Final = """
+[roles.rebooters]
+kind = "command"
+keys = ["desk"]
+actions = ["reboot"]
+devices = {devices}
+
+[breaker]
+refusals = {enough}
+off_target = {off_list}
+when_open = "quarantine"
 """
 
 
@@ -110,6 +143,8 @@ class Cloud:
         self.url = ""
         self.policy_key = ""
         """The public key that signs the policy, in hexadecimal."""
+        self.keys: dict[str, str] = {}
+        """The ids of the keys, by name."""
         self._children = children
         self._session: ClientSession | None = None
         self._read: dict[Stream, int] = dict.fromkeys(Stream, 0)
@@ -130,18 +165,34 @@ class Cloud:
             VenueError: one of them is refused.
         """
         self.folder.mkdir()
-        for name in ("policy", "desk", "clock"):
+        for name in ("policy", "desk", "supplier", "clock"):
             made = await self.call("keys", "new", str(self.folder / f"{name}.pem"))
+            self.keys[name] = _word_after(made.out, "key")
             if name == "policy":
                 self.policy_key = _word_after(made.out, "public")
         for name, role in (("hub", f"hub:{HUB}"), ("issuer", "issuer"), ("audit", "audit")):
             made = await self.call("token", "new", name, role, "--tokens", str(self.folder / "tokens.toml"))
             self.token(name).touch(mode=0o600)
             self.token(name).write_text(made.out, "utf-8")
-        written = self.folder / "policy.toml"
-        written.write_text(_POLICY + "".join(_RULE.format(action=action) for action in _ACTIONS), "utf-8")
-        key = str(self.folder / "policy.pem")
-        await self.call("policy", "sign", str(written), "--key", key, "--out", str(self.policy))
+        await self.sign_policy(1, reboots="*")
+
+    async def sign_policy(self, version: int, *, reboots: str | Sequence[str]) -> None:
+        """Sign a policy; the queue goes on by the one that it was started with.
+
+        Args:
+            version: of it.
+            reboots: the devices that the desk may reboot; ``*`` for all.
+
+        Raises:
+            VenueError: it is refused.
+        """
+        terms = _TERMS.format(devices=json.dumps(reboots), enough=ENOUGH, off_list=OFF_LIST)
+        written, signed = self.folder / "policy.toml", self.policy.with_suffix(".new")
+        written.write_text(f"version = {version}\n{_POLICY}{terms}", "utf-8")
+        await self.call(
+            "policy", "sign", str(written), "--key", str(self.folder / "policy.pem"), "--out", str(signed)
+        )
+        signed.replace(self.policy)
 
     async def start(self) -> Child:
         """Start the queue, and return once it listens.
@@ -177,14 +228,14 @@ class Cloud:
             raise VenueError(f"edgeagent issuer {' '.join(words[:2])}: {finished.err.strip()}")
         return finished
 
-    async def sign(self, device: str, action: str, *further: str) -> Signed:
-        """Sign a command at the desk; ``further`` are its arguments and options.
+    async def sign(self, device: str, action: str, *further: str, key: str = "desk") -> Signed:
+        """Sign a command at the desk, or with another key; ``further`` are its arguments and options.
 
         Raises:
             VenueError: it is refused.
         """
         login = ("--queue", self.url, "--token-file", str(self.token("issuer")))
-        words = (device, action, *further, "--hub", HUB, "--key", str(self.folder / "desk.pem"), *login)
+        words = (device, action, *further, "--hub", HUB, "--key", str(self.folder / f"{key}.pem"), *login)
         envelope = (await self.call("command", "sign", *words)).out.strip().encode()
         return Signed(_command_in(envelope), envelope)
 

@@ -130,6 +130,14 @@ class Evidence:
                 return Fields(event.data, event.id).whole("version")
         return 0
 
+    def alerts(self, reason: str) -> list[Mapping[str, Json]]:
+        """What the hub has told the cloud that a person should look at, for a reason."""
+        return [
+            event.data
+            for event in self.events[Stream.RECORD]
+            if event.type == "alert" and event.data.get("reason") == reason
+        ]
+
     def effects(self, appliance: str | None = None, action: str | None = None) -> list[Effect]:
         """What appliances did on command: all of them or one, any action or one."""
         return [

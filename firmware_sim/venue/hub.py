@@ -1,4 +1,4 @@
-"""The hub of a venue: the real agent in a process of its own, to be killed and started again.
+"""The hub of a venue: the real agent and its worker, processes of their own, to be killed and started again.
 
 It is asked and told by its command line alone, as a technician would. What it says of itself is for
 people; no statement of the verdict rests on it.
@@ -41,6 +41,13 @@ class Hub:
         self._folder = folder
         self._children = children
         self._child: Child | None = None
+        self._worker: Child | None = None
+
+    @property
+    def worker(self) -> Child:
+        """The process that works the high tier."""
+        assert self._worker is not None, "no worker is started"  # noqa: S101 - our own mistake
+        return self._worker
 
     @property
     def pid(self) -> int:
@@ -90,6 +97,37 @@ class Hub:
                     await asyncio.sleep(_LOOK)
         except TimeoutError as why:
             raise child.trouble(f"is not connected within {_STARTING:g} s") from why
+
+    async def start_worker(self) -> Child:
+        """Start a worker of the high tier beside the agent; it waits for the agent's socket.
+
+        Raises:
+            VenueError: there is no such program.
+        """
+        command = [*EDGEAGENT, "--config", str(self.config), "worker", "--lane", "high"]
+        self._worker = await self._children.start("worker", command)
+        return self._worker
+
+    async def take_policy(self, cloud: Cloud) -> None:
+        """Give the agent the policy that was signed last: it reads it when it starts."""
+        await self._running().stop()
+        (self._folder / "policy.json").write_bytes(cloud.policy.read_bytes())
+        await self.start()
+
+    async def approve(self, appliance: Appliance, command: str) -> None:
+        """``edgeagent commands approve``, as soon as the command has come.
+
+        Raises:
+            VenueError: the hub takes no approval of it.
+        """
+        deadline = asyncio.get_running_loop().time() + _STARTING
+        while True:
+            told = await self.ask("commands", "approve", command, appliance.id, "--yes")
+            if not told.status:
+                return
+            if asyncio.get_running_loop().time() > deadline:
+                raise VenueError(f"the hub takes no approval of {command}: {told.err.strip()}")
+            await asyncio.sleep(_LOOK)
 
     async def kill(self) -> None:
         """SIGKILL: as the power goes."""
@@ -193,6 +231,9 @@ token_file = "queue.token"
 [policy]
 file = "policy.json"
 signer = "{signer}"
+
+[worker]
+high = "outside"
 
 [uplink]
 linger = "200ms"

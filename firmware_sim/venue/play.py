@@ -9,7 +9,7 @@ from firmware_sim.venue.chapters.book import BOOK
 from firmware_sim.venue.stage import Venue
 from firmware_sim.venue.verdict import Statement, each_ended_once, nothing_else_done, verdict, whole
 
-_MINUTE: Final = 60.0
+_LONG: Final = 90.0
 
 
 async def play(venue: Venue, numbers: Sequence[int]) -> list[Statement]:
@@ -68,8 +68,8 @@ async def judge(venue: Venue, said: Sequence[Statement]) -> bool:
 
 
 def _tell_slowness(venue: Venue) -> None:
-    """Say where the time went, if it was more than a minute."""
-    if sum(venue.took.values()) > _MINUTE:
+    """Say where the time went, if it was more than a minute and a half."""
+    if sum(venue.took.values()) > _LONG:
         parts = sorted(venue.took.items(), key=itemgetter(1), reverse=True)
         listed = ", ".join(f"{part} {seconds:.0f} s" for part, seconds in parts)
         venue.say(f"That is slow; the time went into {listed}.")

@@ -1,6 +1,7 @@
 """The whole venue: every party put up in order, and taken down whatever happens.
 
-    broker > keys, policy, cloud > line > hub > listener > appliances > admission > all known to the cloud
+    broker > keys, policy, cloud > line > hub, worker > listener > appliances > admission
+        > all known to the cloud
 
 ``until`` is how chapters wait: on a condition of what the witnesses saw, with a bound; never on a clock.
 """
@@ -71,6 +72,8 @@ class Venue:
             f"Hub: the real agent (process {self.hub.pid}). It reaches the cloud by a line at "
             f"{self.line.url}, which can be cut."
         )
+        worker = await self.hub.start_worker()
+        self.say(f"Worker: a process of its own for the high tier ({worker.pid}), without any network.")
         await stack.enter_async_context(self.listener.at(broker.port, mqtt5=broker.all_speak_mqtt5))
         await self._plug_in(broker)
 

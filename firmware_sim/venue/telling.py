@@ -14,6 +14,7 @@ from firmware_sim.venue.verdict import Statement
 
 _WIDTH: Final = 100
 _NARROW: Final = 20
+_QUOTED: Final = 160
 _ERASE: Final = "\r\x1b[K"
 _RED: Final = "31"
 _GREEN: Final = "32"
@@ -48,6 +49,13 @@ class Teller:
         width = max(min(_WIDTH, self._columns()) - 3, _NARROW)
         for line in textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False):
             self._write(f"   {line}\n")
+
+    def quote(self, printed: str) -> None:
+        """Show what a program has printed, each line as far as there is room."""
+        width = max(min(_QUOTED, self._columns()) - 6, _NARROW) if self._terminal else _QUOTED - 6
+        for line in printed.splitlines():
+            text = line.rstrip()
+            self._write(f"     {text if len(text) <= width else text[: width - 1] + '…'}\n")
 
     def show(self, line: str) -> None:
         """Print a line as it is: something to copy."""

@@ -127,6 +127,21 @@ def ended(
     return Statement(words, "; ".join(one.words() for one in receipts) or "no receipt", fits)
 
 
+def stopped(evidence: Evidence, action: str, origin: str, *, signal: str) -> Statement:
+    """Whether the hub has told the cloud that it has stopped an action of an origin, and nothing else.
+
+    Args:
+        evidence: what was seen.
+        action: what is stopped.
+        origin: whose, by the id of the key.
+        signal: what there was too much of.
+    """
+    alerts = [alert for alert in evidence.alerts("breaker_open") if alert.get("action") == action]
+    fits = len(alerts) == 1 and (alerts[0].get("origin"), alerts[0].get("signal")) == (origin, signal)
+    words = f"The hub has told the cloud that {action} of this key is stopped: {signal.replace('_', ' ')}."
+    return Statement(words, f"{len(alerts)} of 1", fits)
+
+
 def whole(evidence: Evidence) -> list[Statement]:
     """Whether the record at the cloud is complete, and nothing that it holds is there twice."""
     numbers = {event.number for event in evidence.events[Stream.RECORD]}

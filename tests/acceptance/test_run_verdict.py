@@ -23,6 +23,7 @@ from firmware_sim.venue.verdict import (
     ended,
     nothing_else_done,
     readings_kept,
+    stopped,
     verdict,
     whole,
 )
@@ -289,3 +290,36 @@ class TestTelling:
         assert out.getvalue().count("\n") == 1
         assert out.getvalue().count("\r") == 3
         assert "\x1b[31mFALSE\x1b[0m" in out.getvalue()
+
+
+@pytest.mark.requirement("B4", "B5")
+@pytest.mark.parametrize(
+    ("alerts", "holds"),
+    [
+        pytest.param([], False, id="no alert"),
+        pytest.param([{"origin": "a", "signal": "invalid"}], True, id="the one that was to be"),
+        pytest.param([{"origin": "b", "signal": "invalid"}], False, id="somebody else is stopped"),
+        pytest.param([{"origin": "a", "signal": "by_hand"}], False, id="for another cause"),
+        pytest.param([{"origin": "a", "signal": "invalid"}] * 2, False, id="twice"),
+    ],
+)
+def test_that_an_action_is_stopped_is_told_by_one_alert_of_its_origin(
+    alerts: list[dict[str, Json]], *, holds: bool
+) -> None:
+    record = [
+        event(number, "alert", data={"reason": "breaker_open", "action": "install", **alert})
+        for number, alert in enumerate(alerts, 1)
+    ]
+
+    assert stopped(seen(record=record), "install", "a", signal="invalid").holds is holds
+
+
+def test_what_a_program_printed_is_shown_as_far_as_there_is_room() -> None:
+    out = io.StringIO()
+
+    Teller(out).quote(f"short   \n{'x' * 400}\n")
+
+    first, second = out.getvalue().splitlines()
+    assert first == "     short"
+    assert len(second) <= 160
+    assert second.endswith("x…")

@@ -8,6 +8,7 @@ from edgeagent.contracts.policy import ApprovalRule, Bans
 from edgeagent.contracts.reports.approvals import ApprovalReport
 from edgeagent.contracts.reports.policy import ActionReport, PolicyShown
 from edgeagent.contracts.reports.switch import StopsReport
+from edgeagent.ids import artifact_id, digest
 from tests.cli.commanded import commanded
 from tests.flows.approvals import have_a_say
 from tests.flows.signing import POWER, REBOOT, TV
@@ -175,6 +176,17 @@ async def test_what_is_banned_is_said_to_be(tmp_path: Path) -> None:
         assert "free" in free.out
         assert "night" not in free.out
         assert "banned keys: night" in shown.out
+
+
+@pytest.mark.requirement("V3")
+async def test_what_may_be_installed_is_shown(tmp_path: Path) -> None:
+    async with commanded(tmp_path) as terminal:
+        approved = {artifact_id("plug-1.4.2"): frozenset({digest("5e" * 32)})}
+        await terminal.hub.has_policy(version=2, artifacts=approved)
+
+        shown = await terminal.types("policy", "show")
+
+        assert f"may be installed: plug-1.4.2 with sha256 {'5e' * 32}\n" in shown.out
 
 
 async def test_without_a_policy_there_is_nothing_to_explain(tmp_path: Path) -> None:

@@ -204,6 +204,7 @@ async def test_as_json_all_of_it_is_told(tmp_path: Path) -> None:
         pytest.param(("tv-1", "power", "on=true", "on=false"), "on is given twice", id="twice"),
         pytest.param(("tv-1", "power", "topic=cmnd/x"), "power has no argument 'topic'", id="free field"),
         pytest.param(("tv-1", "reboot", "now=true"), "it has: none", id="no arguments"),
+        pytest.param(("tv-1", "install", "url=http://x/tv"), "it has: artifact, digest", id="an address"),
         pytest.param(("tv-1", "volume", "level=loud"), "level is integer, not 'loud'", id="word"),
         pytest.param(("tv-1", "volume", "level=NaN"), "level is integer, not 'NaN'", id="NaN"),
         pytest.param(("tv-1", "volume", "level=1e400"), "level is integer, not", id="too large"),

@@ -1,6 +1,7 @@
 """The catalogue of actions: closed, and without contradictions."""
 
 import math
+import re
 
 import pytest
 from hypothesis import given
@@ -40,6 +41,7 @@ GOOD: dict[ActionName, Arguments] = {
     ActionName.LOCK: {"locked": True},
     ActionName.IDENTIFY: {},
     ActionName.REBOOT: {},
+    ActionName.INSTALL: {"artifact": "plug-1.4.2", "digest": "5e" * 32},
     ActionName.REFRESH: {},
     ActionName.PRESENT: {"input": "HDMI 1", "volume": 20},
     ActionName.SCENE: {"level": 40, "kelvin": 2700},
@@ -88,6 +90,12 @@ def test_no_value_passes_that_is_not_of_its_argument(action: ActionName, value: 
             case ArgumentKind.TEXT:
                 assert isinstance(value, str)
                 assert 0 < len(value) <= 64
+            case ArgumentKind.ARTIFACT:
+                assert isinstance(value, str)
+                assert re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", value)
+            case ArgumentKind.DIGEST:
+                assert isinstance(value, str)
+                assert re.fullmatch(r"[0-9a-f]{64}", value)
             case ArgumentKind.INTEGER | ArgumentKind.NUMBER:
                 assert isinstance(value, int | float)
                 assert not isinstance(value, bool)
@@ -120,6 +128,11 @@ def test_every_number_has_both_its_bounds() -> None:
         pytest.param(ArgumentKind.TEXT, "", id="an empty text"),
         pytest.param(ArgumentKind.TEXT, "x" * 65, id="a long text"),
         pytest.param(ArgumentKind.TEXT, 5, id="a number is no text"),
+        pytest.param(ArgumentKind.ARTIFACT, "../plug.bin", id="a path is no artifact"),
+        pytest.param(ArgumentKind.ARTIFACT, "http://x/plug", id="an address is no artifact"),
+        pytest.param(ArgumentKind.ARTIFACT, "plug\x00", id="a NUL in an artifact"),
+        pytest.param(ArgumentKind.DIGEST, "5E" * 32, id="a digest in capitals"),
+        pytest.param(ArgumentKind.DIGEST, "5e" * 31, id="a short digest"),
     ],
 )
 def test_types_are_not_bent(kind: ArgumentKind, value: ArgumentValue) -> None:
@@ -134,7 +147,7 @@ def test_a_refusal_says_what_would_have_been_right() -> None:
 @pytest.mark.requirement("I3")
 @each_action
 def test_what_happens_again_when_it_is_sent_again_is_one_shot(action: ActionName) -> None:
-    repeats = {ActionName.TOGGLE, ActionName.REBOOT, ActionName.IDENTIFY}
+    repeats = {ActionName.TOGGLE, ActionName.REBOOT, ActionName.INSTALL, ActionName.IDENTIFY}
 
     assert (CATALOGUE[action].effect is Effect.ONE_SHOT) == (action in repeats)
 

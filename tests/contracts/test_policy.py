@@ -61,6 +61,15 @@ def test_an_ordinary_policy_comes_back_as_it_was_written() -> None:
     assert policy.actions[ActionName.REBOOT].confirmation is Level.VERIFIED
 
 
+@pytest.mark.requirement("V3")
+def test_a_policy_lists_what_may_be_installed_and_comes_back_as_it_was_written() -> None:
+    policy = read(fields_of(artifacts={"plug-1.4.2": ["5e" * 32, "6f" * 32]}))
+
+    assert decode(Policy, encode(policy), limit=POLICY_BYTES) == policy
+    assert policy.artifacts == {"plug-1.4.2": {"5e" * 32, "6f" * 32}}
+    assert read(fields_of()).artifacts == {}
+
+
 def test_a_tier_without_a_rule_has_the_default() -> None:
     policy = read(fields_of())
 
@@ -101,6 +110,12 @@ def test_one_key_under_two_names_is_refused() -> None:
     [
         pytest.param({"expires_at": "2027-03-01T12:00:00Z"}, "expires before", id="over at once"),
         pytest.param({"version": 0}, "version", id="no version"),
+        pytest.param({"artifacts": {"../plug": ["5e" * 32]}}, "artifacts", id="a path for an artifact"),
+        pytest.param({"artifacts": {"plug": []}}, "artifacts.plug", id="an artifact without a file"),
+        pytest.param({"artifacts": {"plug": ["5e"]}}, "artifacts.plug", id="a short sha256"),
+        pytest.param(
+            {"artifacts": {"plug": [f"{n:064x}" for n in range(17)]}}, "artifacts.plug", id="17 files"
+        ),
         pytest.param({"version": 2**53}, "version", id="a version that not every parser holds"),
         pytest.param({"hubs": "hub-1"}, "hubs", id="a hub that is no list"),
         pytest.param({"hubs": ["*"]}, "hubs", id="every hub, in a list"),

@@ -82,6 +82,11 @@ IN_ORDER = (
     Fault(Reason.NOT_ALLOWED, signers=(gating.STRANGER,)),
     Fault(Reason.POLICY_EXPIRED, policy={"expires_at": NOON - MINUTE}),
     Fault(Reason.VALID_TOO_LONG, policy=rules(LOW.model_copy(update={"longest_validity": MINUTE}))),
+    Fault(
+        Reason.ARTIFACT_NOT_APPROVED,
+        {"action": ActionName.INSTALL, "arguments": {"artifact": "lamp", "digest": "5e" * 32}},
+        policy={"actions": dict.fromkeys(ActionName, LOW)},
+    ),
     Fault(Reason.DEVICE_UNKNOWN, world={"device": None}),
     Fault(Reason.UNSUPPORTED_ACTION, {"action": ActionName.VOLUME, "arguments": {"level": 20}}),
     Fault(Reason.BAD_ARGUMENTS, {"arguments": {"on": 1}}),

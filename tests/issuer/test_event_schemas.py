@@ -16,6 +16,7 @@ from edgeagent.contracts.event import EventType, Stream, render
 from edgeagent.contracts.policy import Level
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome, Receipt, StateMark
+from edgeagent.core.breaker import Signal
 from edgeagent.ids import hub_id
 from tests.issuer.building import EPOCH, hello, order, receipt, receipt_event, state, stored
 
@@ -113,6 +114,14 @@ def test_an_event_as_the_agent_writes_it_fits(kind: EventType) -> None:
     [
         {"reason": "retry_threshold", "command": "c-1", "attempts": 3, "error": "nobody listens"},
         {"reason": "lease_lost", "command": "c-1", "losses": 3},
+        {
+            "reason": "breaker_open",
+            "action": "install",
+            "origin": "0" * 64,
+            "signal": "invalid",
+            "why": "5 times",
+            "open_for_ms": 300_000,
+        },
     ],
 )
 def test_an_alert_about_a_command_fits(told: dict[str, JsonValue]) -> None:
@@ -132,6 +141,11 @@ def test_an_alert_of_the_hubs_own_fits_in_each_of_its_turns(turn: AlertTurn) -> 
 
     VALIDATOR.validate(event(EventType.ALERT, told))
     assert not VALIDATOR.is_valid(event(EventType.ALERT, told | {"turn": "over"}))
+
+
+@pytest.mark.requirement("U8", "B1")
+def test_the_schema_knows_what_a_breaker_counts() -> None:
+    assert set(SCHEMA["$defs"]["alert"]["properties"]["signal"]["enum"]) == {str(signal) for signal in Signal}
 
 
 @pytest.mark.requirement("U8", "T9")

@@ -20,6 +20,7 @@ from tests.issuer.building import EPOCH, NOON, ManualClock, intent
 HUB = hub_id("venue-7")
 DESK = PrivateKey.new()
 CLERK = PrivateKey.new()
+APPROVED = "5e" * 32
 
 
 def policy(**changes: str) -> Policy:
@@ -39,7 +40,7 @@ def policy(**changes: str) -> Policy:
         [roles.operators]
         kind = "command"
         keys = ["desk"]
-        actions = ["power", "volume"]
+        actions = ["power", "volume", "install"]
         devices = {fields["devices"]}
         not_after = {fields["not_after"]}
         [roles.clock]
@@ -50,6 +51,10 @@ def policy(**changes: str) -> Policy:
         longest_validity = "10m"
         [actions.reboot]
         tier = "medium"
+        [actions.install]
+        tier = "medium"
+        [artifacts]
+        "tv-9.1" = ["{APPROVED}"]
     """
     return read_policy(text.encode(), now=NOON - timedelta(days=30), key_file=lambda _: b"")
 
@@ -179,3 +184,31 @@ def test_a_list_passes_if_one_of_its_devices_may_be_commanded_and_is_refused_if_
 
     assert passed.command.devices == names
     assert refusal(signed(none).envelope, world()).reason is Reason.NOT_ALLOWED
+
+
+@pytest.mark.requirement("V3", "V7", "B4")
+@pytest.mark.parametrize(
+    ("artifact", "sha256"),
+    [
+        pytest.param("tv-9.1", "6f" * 32, id="another file under its name"),
+        pytest.param("tv-9.2", APPROVED, id="its file under another name"),
+    ],
+)
+def test_a_file_that_nobody_has_approved_is_refused_with_who_asked(artifact: str, sha256: str) -> None:
+    meant = replace(
+        intent(HUB), action=ActionName.INSTALL, arguments={"artifact": artifact, "digest": sha256}
+    )
+
+    why = refusal(signed(meant).envelope, world())
+
+    assert (why.reason, why.origin) == (Reason.ARTIFACT_NOT_APPROVED, DESK.id)
+    assert (why.action, why.command is not None) == (ActionName.INSTALL, True)
+
+
+@pytest.mark.requirement("V3", "V7")
+def test_a_file_that_is_approved_passes() -> None:
+    meant = replace(
+        intent(HUB), action=ActionName.INSTALL, arguments={"artifact": "tv-9.1", "digest": APPROVED}
+    )
+
+    assert judge(signed(meant).envelope, world()).command.action is ActionName.INSTALL

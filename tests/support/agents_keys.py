@@ -1,5 +1,6 @@
 """Who signs what in a venue; every key is made anew for it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -27,6 +28,9 @@ class Keys:
         tier: of all actions.
         names_time: whether the policy names who signs the time.
         high: what is of the high tier instead, and wants somebody at the hub to approve it.
+        supplier: signs commands too, where it has a role.
+        roles: further ones, or others in the place of those of their name.
+        terms: fields of the policy that are to be other than usual.
     """
 
     root: PrivateKey = field(default_factory=PrivateKey.new)
@@ -36,6 +40,9 @@ class Keys:
     tier: Tier = Tier.LOW
     names_time: bool = True
     high: frozenset[ActionName] = frozenset()
+    supplier: PrivateKey = field(default_factory=PrivateKey.new)
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    terms: Mapping[str, object] = field(default_factory=dict)
 
     def policy(self, hub: HubId) -> bytes:
         """A signed policy: the desk, and people at the hub, may do everything."""
@@ -47,17 +54,20 @@ class Keys:
         }
         if self.names_time:
             roles["clock"] = Role(kind=RoleKind.TIME, keys=frozenset({"clock"}))
-        policy = Policy(
-            version=1,
-            issued_at=now,
-            expires_at=now + _VALIDITY,
-            keys={
+        fields: dict[str, object] = {
+            "version": 1,
+            "issued_at": now,
+            "expires_at": now + _VALIDITY,
+            "keys": {
                 "desk": self.desk.public.hex(),
                 "clock": self.time.public.hex(),
                 "guard": self.guard.public.hex(),
+                "supplier": self.supplier.public.hex(),
             },
-            roles=roles,
-            actions=dict.fromkeys(ActionName, ActionRule(tier=self.tier))
+            "actions": dict.fromkeys(ActionName, ActionRule(tier=self.tier))
             | dict.fromkeys(self.high, _APPROVED),
-        )
+            "roles": {**roles, **self.roles},
+            **self.terms,
+        }
+        policy = Policy(**fields)  # type: ignore[arg-type]  # checked as it is built
         return sign_policy(policy, [self.root])

@@ -32,6 +32,7 @@ from edgeagent.contracts.receipt import Receipt
 from edgeagent.core.audit_chain import Break
 from edgeagent.ids import DeviceId, HubId
 from edgeagent.issuer.commands import Intent, Issuer, SignedCommand
+from edgeagent.issuer.keys import PrivateKey
 from edgeagent.store import audit
 from edgeagent.store.database import Snapshot
 from firmware_sim.journal import Line, What, read
@@ -183,12 +184,15 @@ class Venue:
         action: ActionName,
         arguments: Arguments = NOTHING,
         *,
+        by: PrivateKey | None = None,
         clock: Clock | None = None,
         valid_for: timedelta = timedelta(minutes=5),
         precondition: Precondition | None = None,
     ) -> SignedCommand:
-        """Sign a command as the desk does; with another clock, as it did then."""
-        issuer = self._issuer if clock is None else Issuer([self.keys.desk], clock)
+        """Sign a command as the desk does, or another key; with another clock, as it did then."""
+        issuer = self._issuer
+        if by is not None or clock is not None:
+            issuer = Issuer([by or self.keys.desk], clock or ProvenClock(SystemTime()))
         return issuer.sign(
             Intent(
                 hub=HUB,

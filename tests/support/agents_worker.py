@@ -10,6 +10,7 @@ toggle = venue.approved(PLUG, ActionName.TOGGLE)
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -91,8 +92,9 @@ class WorkerProcess:
 class WorkedVenue(Venue):
     """A venue whose reboots and toggles are of the high tier, which is worked outside."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, keys=Keys(high=frozenset({ActionName.TOGGLE, ActionName.REBOOT})))
+    def __init__(self, folder: Path, *, plugs: int = 1, terms: Mapping[str, object] | None = None) -> None:
+        high = frozenset({ActionName.TOGGLE, ActionName.REBOOT})
+        super().__init__(folder, plugs=plugs, keys=Keys(high=high, terms=terms or {}))
         self._workers: list[WorkerProcess] = []
 
     def new_worker(self) -> WorkerProcess:

@@ -7,7 +7,14 @@ from pydantic import Field
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.door import Contract
 from edgeagent.contracts.policy import ApprovalRule, Level, RoleKind, Tier
-from edgeagent.contracts.scalars import DeviceIdField, Duration, KeyIdField, Timestamp
+from edgeagent.contracts.scalars import (
+    ArtifactIdField,
+    DeviceIdField,
+    DigestField,
+    Duration,
+    KeyIdField,
+    Timestamp,
+)
 
 
 class RoleShown(Contract):
@@ -83,6 +90,7 @@ class PolicyShown(Contract):
         roles: by name.
         actions: the rule of each action that has one.
         bans: what is never to be done.
+        artifacts: the sha256 of each file that may be installed, by the artifact's id.
     """
 
     version: int
@@ -94,3 +102,4 @@ class PolicyShown(Contract):
     roles: dict[str, RoleShown]
     actions: list[ActionReport]
     bans: BansShown
+    artifacts: dict[ArtifactIdField, list[DigestField]]

@@ -2,7 +2,7 @@
 
     size > shape, payload type > signatures > schema                    ``opened``
     > hub, epoch > identity > sequence > superseded? > validity          ``judge``
-    > bans, kill switch > issuer, action > device > arguments > state, precondition > operation
+    > bans, kill switch > issuer, action > artifact > device > arguments > state, precondition > operation
     > what it may have to wait for: the time, approvals, an unknown outcome
 
 Cheapest and most certain first, so that what is refused early costs little and what is told to an

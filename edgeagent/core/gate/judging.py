@@ -6,6 +6,7 @@ from edgeagent.contracts.policy import ActionRule, Policy
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.freshness import Validity, largest_sequence, validity
 from edgeagent.core.gate.approval import lacks_approval, lacks_word
+from edgeagent.core.gate.artifacts import unapproved
 from edgeagent.core.gate.halting import halted
 from edgeagent.core.gate.roles import granted
 from edgeagent.core.gate.verdict import (
@@ -39,7 +40,9 @@ def judge(asked: Opened, world: World, moment: Moment) -> Verdict:
     if isinstance(grant, Refuse):
         return grant
     issuer, rule = grant
-    refusal = _too_long(command, world, rule) or _possible(command, world)
+    refusal = (
+        _too_long(command, world, rule) or unapproved(command, world.policy) or _possible(command, world)
+    )
     if refusal is None and moment is Moment.ACT:
         refusal = _fitting(command, world)
     refusal = refusal or _said(command, world)

@@ -32,6 +32,8 @@ _KIND: Final = {
     ArgumentKind.INTEGER: ParameterType.INTEGER,
     ArgumentKind.NUMBER: ParameterType.INTEGER,
     ArgumentKind.TEXT: ParameterType.TEXT,
+    ArgumentKind.ARTIFACT: ParameterType.TEXT,
+    ArgumentKind.DIGEST: ParameterType.TEXT,
 }
 
 _RGB: Final = frozenset({"red", "green", "blue"})
@@ -112,6 +114,9 @@ class _Checker:
             if argument.kind is ArgumentKind.TEXT:
                 listed = lists_values(recipe.arguments.get(name))
                 self._found.unless(listed, place, f"the values of {name!r} must be listed")
+            # A device fetches what it installs; whence, no issuer says and no message of a profile.
+            is_file = argument.kind in {ArgumentKind.ARTIFACT, ArgumentKind.DIGEST}
+            self._found.unless(not is_file, place, "an artifact is not sent in a message")
 
     def check_question(self, place: str, question: Question) -> None:
         """A question: what it sends and what answers."""

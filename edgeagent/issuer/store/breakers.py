@@ -32,6 +32,7 @@ COUNTED: Final = frozenset(
         Reason.NOT_ALLOWED,
         Reason.BANNED,
         Reason.UNSUPPORTED_ACTION,
+        Reason.ARTIFACT_NOT_APPROVED,
         Reason.BAD_ARGUMENTS,
         Reason.VALID_TOO_LONG,
     }

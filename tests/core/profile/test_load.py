@@ -328,3 +328,13 @@ def test_a_shipped_profile_with_any_text_in_place_of_another_is_one_or_is_refuse
 
     with suppress(MalformedError):
         works(load(text.replace(old, new, 1).encode()))
+
+
+@pytest.mark.requirement("V1", "V3")
+def test_no_profile_sends_a_device_an_artifact() -> None:
+    install = (
+        '[[command.install]]\neffect = "one-shot"\nconfirm = [{ kind = "cycle" }]\nwithin = "4s"\n'
+        'publish = { topic = "cmnd/{topic}/install", json = { file = "{artifact}", sum = "{digest}" } }\n'
+    )
+
+    assert "command.install[0]: an artifact is not sent in a message" in refused(HEAD + POWER + install)
