@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from bench.native import Tools
 from bench.processes import Watch
-from edgeagent.cli.asking import AgentDownError
+from edgeagent.cli.failing import AgentDownError
 from edgeagent.ids import HubId
 from tests.support.agents import ROOT, AgentProcess
 from tests.support.brokers import wait_until

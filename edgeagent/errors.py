@@ -3,6 +3,8 @@
     AgentError
         RejectedError           the sender is wrong: record, answer, never retry
             MalformedError      not the bytes that the format allows
+            UnknownError        nothing is called what was said
+            AmbiguousError      several things are called what was said
         SuspiciousError         the sender may be hostile: quarantine, alert
         TransientError          the world is busy: retry within the policy
             StorageError        the disk did not take it; nothing of it was saved
@@ -26,6 +28,14 @@ class RejectedError(AgentError):
 
 class MalformedError(RejectedError):
     """The bytes are not what the format allows."""
+
+
+class UnknownError(RejectedError):
+    """Nothing is called what was said."""
+
+
+class AmbiguousError(RejectedError):
+    """What was said is the beginning of several names."""
 
 
 class SuspiciousError(AgentError):

@@ -65,6 +65,7 @@ from edgeagent.flows.held import Held
 from edgeagent.flows.ingest import Ingest
 from edgeagent.flows.local import LocalCommands
 from edgeagent.flows.lockdesk import Locks
+from edgeagent.flows.names import HubNames
 from edgeagent.flows.operator import HubOperator
 from edgeagent.flows.policy_facts import PolicyFacts
 from edgeagent.flows.probes import Probes
@@ -354,7 +355,9 @@ async def _open_doors(
     config: Config, operator: HubOperator, routes: Sequence[Route], metrics: Metrics
 ) -> list[Door]:
     every = [*hub_routes(operator), *routes]
-    admin = AdminSocket(config.admin_socket, every, settings.access(config), metrics)
+    names = HubNames(operator.look.store, operator.look.devices)
+    access = settings.access(config)
+    admin = AdminSocket(config.admin_socket, every, access, metrics, names=names, clock=operator.clock)
     await admin.open()
     doors: list[Door] = [admin]
     if config.web is not None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
+from edgeagent.cli.guessing import did_you_mean
 from edgeagent.contracts.actions import CATALOGUE, ActionName, ArgumentKind, ArgumentValue
 from edgeagent.contracts.door import parse
 from edgeagent.contracts.policy import Tier
@@ -34,7 +35,8 @@ def action_of(text: str) -> ActionName:
         RejectedError: there is none of that name; says which there are.
     """
     if text not in set(ActionName):
-        raise RejectedError(f"there is no action {text!r}: {', '.join(ActionName)}")
+        near = did_you_mean(text, ActionName)
+        raise RejectedError(f"there is no action {text[:_SHOWN]!r}{near or ': ' + ', '.join(ActionName)}")
     return ActionName(text)
 
 
@@ -44,8 +46,9 @@ def kind_of(text: str) -> str:
     Raises:
         RejectedError: there is none of that name; says which there are.
     """
-    if text not in {"all", *(f"tier:{tier}" for tier in Tier), *(f"action:{name}" for name in ActionName)}:
-        raise RejectedError(f"there is no kind {text[:_SHOWN]!r}: {KINDS}")
+    known = {"all", *(f"tier:{tier}" for tier in Tier), *(f"action:{name}" for name in ActionName)}
+    if text not in known:
+        raise RejectedError(f"there is no kind {text[:_SHOWN]!r}: {KINDS}{did_you_mean(text, known)}")
     return text
 
 
@@ -71,7 +74,8 @@ def _argument(action: ActionName, text: str) -> tuple[str, ArgumentValue]:
     argument = CATALOGUE[action].arguments.get(name)
     if argument is None:
         known = ", ".join(CATALOGUE[action].arguments) or "none"
-        raise RejectedError(f"{action} has no argument {name!r}; it has: {known}")
+        near = did_you_mean(name, CATALOGUE[action].arguments)
+        raise RejectedError(f"{action} has no argument {name[:_SHOWN]!r}; it has: {known}{near}")
     if argument.kind in {ArgumentKind.TEXT, ArgumentKind.ARTIFACT, ArgumentKind.DIGEST}:
         return name, value
     if argument.kind is ArgumentKind.BOOLEAN and value.lower() in _TRUTHS:

@@ -3,38 +3,28 @@
 A command line that is typed or polled has to start fast; aiohttp alone would take 100 ms of it.
 """
 
+import argparse
 import http.client
 import socket
+from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeVar
 
 from typing_extensions import override
 
+from edgeagent import config as configuration
+from edgeagent.cli.failing import AgentDownError, AskingRefusedError, StrangeAnswerError
+from edgeagent.cli.times import Times
 from edgeagent.contracts.door import Contract, decode, encode
-from edgeagent.contracts.reports.refusal import Refusal
-from edgeagent.errors import MalformedError, RejectedError, TransientError
+from edgeagent.contracts.reports.refusal import TIME_HEADER, Kind, Refusal
+from edgeagent.contracts.scalars import timestamp
+from edgeagent.errors import MalformedError
 
 _ANSWER_BYTES: Final = 16 * 1024 * 1024
 _PATIENCE: Final = 10.0
 _OK: Final = range(200, 300)
 
 C = TypeVar("C", bound=Contract)
-
-
-class AgentDownError(TransientError):
-    """No agent answers on the socket."""
-
-
-class AskingRefusedError(RejectedError):
-    """The agent said no.
-
-    Attributes:
-        advice: what it said to do.
-    """
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.error)
-        self.advice = refusal.advice
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -54,8 +44,15 @@ class _UnixConnection(http.client.HTTPConnection):
 class Agent:
     """The agent that listens on a socket."""
 
-    def __init__(self, admin_socket: Path) -> None:
+    def __init__(self, admin_socket: Path, *, utc: bool = False) -> None:
         self._socket = admin_socket
+        self._utc = utc
+        self._now: datetime | None = None
+
+    @property
+    def times(self) -> Times:
+        """Writes times by the agent's idea of the present, as it came with its last answer."""
+        return Times(None if self._utc else self._now)
 
     def get(self, path: str, answer: type[C], *, patience: float = _PATIENCE) -> C:
         """Ask for something.
@@ -63,20 +60,21 @@ class Agent:
         Raises:
             AgentDownError: nobody answers.
             AskingRefusedError: the agent says no.
+            StrangeAnswerError: it says what we cannot read.
         """
-        return decode(answer, self._request("GET", path, None, patience), limit=_ANSWER_BYTES)
+        return _read(answer, self._request("GET", path, None, patience))
 
     def post(self, path: str, body: Contract, answer: type[C], *, patience: float = _PATIENCE) -> C:
         """Ask for something to be done; raises as ``get`` does."""
-        return decode(answer, self._request("POST", path, encode(body), patience), limit=_ANSWER_BYTES)
+        return _read(answer, self._request("POST", path, encode(body), patience))
 
     def post_done(self, path: str) -> None:
         """Tell that something is done; raises as ``get`` does."""
         self._request("POST", path, b"", _PATIENCE)
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, answer: type[C]) -> C:
         """Ask for something to be undone; raises as ``get`` does."""
-        self._request("DELETE", path, None, _PATIENCE)
+        return _read(answer, self._request("DELETE", path, None, _PATIENCE))
 
     def _request(self, method: str, path: str, body: bytes | None, patience: float) -> bytes:
         connection = _UnixConnection(self._socket, patience)
@@ -89,17 +87,41 @@ class Agent:
             if response.length != 0 and len(raw) <= _ANSWER_BYTES:
                 raise http.client.IncompleteRead(raw, response.length)
         except PermissionError as why:
-            raise AskingRefusedError(
-                Refusal(error=f"you may not use {self._socket}", advice="use sudo")
-            ) from why
+            refusal = Refusal(kind=Kind.FORBIDDEN, error=f"you may not use {self._socket}")
+            raise AskingRefusedError(refusal) from why
         except (OSError, http.client.HTTPException) as why:
             raise AgentDownError(f"no agent answers on {self._socket}") from why
         finally:
             connection.close()
+        self._now = _moment(response.getheader(TIME_HEADER))
         if response.status in _OK:
             return raw
         try:
             refusal = decode(Refusal, raw, limit=_ANSWER_BYTES)
         except MalformedError:
-            refusal = Refusal(error=f"the agent answered {response.status}")
+            refusal = Refusal(kind=Kind.FAILED, error=f"the agent answered {response.status}")
         raise AskingRefusedError(refusal)
+
+
+def agent_of(arguments: argparse.Namespace) -> Agent:
+    """The agent that the configuration names.
+
+    Raises:
+        ConfigurationError: it is wrong or cannot be read.
+    """
+    return Agent(configuration.load(arguments.config).admin_socket, utc=arguments.utc)
+
+
+def _read(answer: type[C], raw: bytes) -> C:
+    try:
+        return decode(answer, raw, limit=_ANSWER_BYTES)
+    except MalformedError as why:
+        raise StrangeAnswerError(f"the agent's answer cannot be read: {why}") from why
+
+
+def _moment(text: str | None) -> datetime | None:
+    """The time beside an answer; None where there is none that can be read."""
+    try:
+        return None if text is None else timestamp(text)
+    except MalformedError:
+        return None

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from edgeagent import config as configuration
-from edgeagent.cli.asking import Agent, AgentDownError
+from edgeagent.cli.asking import Agent, agent_of
+from edgeagent.cli.failing import AgentDownError
 from edgeagent.cli.printing import complain, safe, show_json, table
+from edgeagent.cli.times import Times
 from edgeagent.cli.words import Nouns
+from edgeagent.clock import ClockSource
 from edgeagent.config import Config
 from edgeagent.contracts.receipt import AuditMark
 from edgeagent.contracts.reports.audit import (
@@ -67,22 +70,29 @@ def _list(arguments: argparse.Namespace) -> int:
         subject=arguments.subject,
         since=None if arguments.since is None else timestamp(arguments.since),
     )
-    report = _agent(arguments).post("/v1/audit/rows", wanted, AuditRowsReport)
+    agent = agent_of(arguments)
+    report = agent.post("/v1/audit/rows", wanted, AuditRowsReport)
     if arguments.json:
         show_json(report)
         return 0
     table(
         ("number", "time", "kind", "subject", "actor", "detail"),
         [
-            (str(row.number), f"{row.at} {row.clock}", row.kind, row.subject, row.actor, row.detail)
+            (str(row.number), _when(row, agent.times), row.kind, row.subject, row.actor, row.detail)
             for row in report.rows
         ],
     )
     return 0
 
 
+def _when(row: AuditRowReport, times: Times) -> str:
+    """When a row was written, and what that rests on; as it stands where it rests on nothing."""
+    proven = row.clock != ClockSource.NONE
+    return f"{times.since(timestamp(row.at)) if proven else row.at} {row.clock}"
+
+
 def _show(arguments: argparse.Namespace) -> int:
-    row = _agent(arguments).get(f"/v1/audit/rows/{arguments.number}", AuditRowReport)
+    row = agent_of(arguments).get(f"/v1/audit/rows/{arguments.number}", AuditRowReport)
     if arguments.json:
         show_json(row)
         return 0
@@ -128,7 +138,7 @@ def _verify_alone(config: Config, wanted: VerifyWanted) -> VerifyReport:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    agent, file = _agent(arguments), arguments.file
+    agent, file = agent_of(arguments), arguments.file
     try:
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as why:
@@ -149,7 +159,10 @@ def _export(arguments: argparse.Namespace) -> int:
             file.unlink(missing_ok=True)
     # Only now may the hub ever drop these rows.
     agent.post_done(f"/v1/audit/exports/{head.upto.number}/done")
-    print(f"rows {head.basis.number + 1} to {head.upto.number}: {safe(str(file))}", file=sys.stderr)
+    if arguments.json:
+        show_json({"file": str(file), "first": head.basis.number + 1, "last": head.upto.number})
+    else:
+        print(f"rows {head.basis.number + 1} to {head.upto.number}: {safe(str(file))}", file=sys.stderr)
     return 0
 
 
@@ -185,7 +198,3 @@ def _mark(text: str) -> AuditMark:
     if not (number.isascii() and number.isdigit()) or len(number) > 15:  # noqa: PLR2004 - a row's number
         raise RejectedError("not NUMBER-HASH, the head of an audit trail")
     return AuditMark(number=int(number), hash=digest(rest))
-
-
-def _agent(arguments: argparse.Namespace) -> Agent:
-    return Agent(configuration.load(arguments.config).admin_socket)

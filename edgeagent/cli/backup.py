@@ -4,8 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from edgeagent import config as configuration
-from edgeagent.cli.asking import Agent
+from edgeagent.cli.asking import agent_of
 from edgeagent.cli.printing import safe, show_json
 from edgeagent.cli.words import Nouns
 from edgeagent.contracts.reports.backup import BackupReport, BackupRequest
@@ -24,9 +23,8 @@ def add_to(nouns: Nouns) -> None:
 
 
 def _back_up(arguments: argparse.Namespace) -> int:
-    config = configuration.load(arguments.config)
     request = BackupRequest(file=str(arguments.file.absolute()))
-    report = Agent(config.admin_socket).post("/v1/backups", request, BackupReport, patience=_PATIENCE)
+    report = agent_of(arguments).post("/v1/backups", request, BackupReport, patience=_PATIENCE)
     if arguments.json:
         show_json(report)
     else:

@@ -1,15 +1,17 @@
 """``edgeagent breakers list | show | trip | reset``."""
 
 import argparse
+from collections.abc import Sequence
 from typing import Final
 
-from edgeagent import config as configuration
 from edgeagent.cli.arguments import action_of
-from edgeagent.cli.asking import Agent
-from edgeagent.cli.printing import safe, show_json, since, table
+from edgeagent.cli.asking import agent_of
+from edgeagent.cli.printing import safe, show_json, table
+from edgeagent.cli.times import Times, length
 from edgeagent.cli.words import Nouns
 from edgeagent.contracts.reports.breakers import BreakerReport, BreakerRequest, BreakersReport
-from edgeagent.errors import RejectedError
+from edgeagent.core.short_names import meant
+from edgeagent.errors import AmbiguousError, RejectedError, UnknownError
 
 _SCOPE: Final = "ACTION@ORIGIN; the origin is a key's name in the policy, its id, or hub"
 _SHOWN: Final = 12
@@ -33,33 +35,32 @@ def add_to(nouns: Nouns) -> None:
         parser.set_defaults(handler=_throw, verb=verb)
 
 
-def _agent(arguments: argparse.Namespace) -> Agent:
-    return Agent(configuration.load(arguments.config).admin_socket)
-
-
 def _list(arguments: argparse.Namespace) -> int:
-    return _print(arguments, _agent(arguments).get("/v1/breakers", BreakersReport))
+    agent = agent_of(arguments)
+    report = agent.get("/v1/breakers", BreakersReport)
+    return _print(arguments, report, agent.times)
 
 
 def _throw(arguments: argparse.Namespace) -> int:
     action, origin = _scope(arguments.scope)
     request = BreakerRequest(action=action_of(action), origin=origin, reason=arguments.reason)
-    return _print(
-        arguments, _agent(arguments).post(f"/v1/breakers/{arguments.verb}", request, BreakersReport)
-    )
+    agent = agent_of(arguments)
+    report = agent.post(f"/v1/breakers/{arguments.verb}", request, BreakersReport)
+    return _print(arguments, report, agent.times)
 
 
 def _show(arguments: argparse.Namespace) -> int:
     action, origin = _scope(arguments.scope)
-    report = _agent(arguments).get("/v1/breakers", BreakersReport)
+    agent = agent_of(arguments)
+    report = agent.get("/v1/breakers", BreakersReport)
     action_of(action)
-    found = [each for each in report.breakers if each.action == action and _is_called(each, origin)]
-    if len(found) != 1:
-        raise RejectedError(f"{safe(arguments.scope)}: closed, and nothing is counted towards it")
+    breaker = _called(origin, [each for each in report.breakers if each.action == action])
+    if breaker is None:
+        raise UnknownError(f"{arguments.scope}: closed, and nothing is counted towards it")
     if arguments.json:
-        show_json(found[0])
+        show_json(breaker)
         return 0
-    _print_one(found[0], report.when_open)
+    _print_one(breaker, report.when_open, agent.times)
     return 0
 
 
@@ -70,11 +71,21 @@ def _scope(text: str) -> tuple[str, str]:
     return action, origin
 
 
-def _is_called(breaker: BreakerReport, origin: str) -> bool:
-    return bool(origin) and (origin == breaker.name or breaker.origin.startswith(origin))
+def _called(origin: str, breakers: Sequence[BreakerReport]) -> BreakerReport | None:
+    """The one whose origin is called so, or has an id that begins so.
+
+    Raises:
+        AmbiguousError: there are several.
+    """
+    called = {each.origin: each for each in breakers if each.name == origin}
+    begin_so = sorted(each.origin for each in breakers if each.origin.startswith(origin))
+    if len(called) > 1:
+        raise AmbiguousError(f"several keys are called {origin}: {', '.join(called)}")
+    by_id: dict[str, BreakerReport] = {each.origin: each for each in breakers}
+    return next(iter(called.values()), None) or by_id.get(meant(origin, begin_so))
 
 
-def _print(arguments: argparse.Namespace, report: BreakersReport) -> int:
+def _print(arguments: argparse.Namespace, report: BreakersReport, times: Times) -> int:
     if arguments.json:
         show_json(report)
         return 0
@@ -82,12 +93,12 @@ def _print(arguments: argparse.Namespace, report: BreakersReport) -> int:
         print("no breaker is open")
     if report.breakers:
         table(
-            ("scope", "stands", "since", "try in", "why"),
+            ("scope", "stands", "since", "next try", "why"),
             [
                 (
                     f"{breaker.action}@{breaker.name or breaker.origin[:_SHOWN]}",
                     breaker.phase,
-                    since(breaker.opened_at),
+                    times.since(breaker.opened_at),
                     _left(breaker),
                     breaker.why or _counted(breaker),
                 )
@@ -97,12 +108,12 @@ def _print(arguments: argparse.Namespace, report: BreakersReport) -> int:
     return 0
 
 
-def _print_one(breaker: BreakerReport, when_open: str) -> None:
+def _print_one(breaker: BreakerReport, when_open: str, times: Times) -> None:
     print(f"{breaker.action} of {safe(breaker.name) or 'a key'} {breaker.origin}")
     print(f"stands    {breaker.phase}{f', commands: {when_open}' if breaker.phase == 'open' else ''}")
     if breaker.opened_at is not None:
-        print(f"opened    {since(breaker.opened_at)} by {breaker.signal}: {safe(breaker.why)}")
-        print(f"try in    {_left(breaker)}")
+        print(f"opened    {times.since(breaker.opened_at)} by {breaker.signal}: {safe(breaker.why)}")
+        print(f"next try  {_left(breaker)}")
     if breaker.probe is not None:
         print(f"tries     run {breaker.probe}")
     if breaker.counted:
@@ -111,7 +122,7 @@ def _print_one(breaker: BreakerReport, when_open: str) -> None:
 
 def _left(breaker: BreakerReport) -> str:
     if breaker.phase == "open":
-        return "reset only" if breaker.left is None else f"{int(breaker.left)} s"
+        return "reset only" if breaker.left is None else f"in {length(breaker.left)}"
     return "now" if breaker.phase == "half_open" else "-"
 
 

@@ -1,21 +1,22 @@
 """``edgeagent clock show | confirm | reset-floor``."""
 
 import argparse
-import sys
 from datetime import datetime, timedelta
 from typing import Final
 
-from edgeagent import config as configuration
+from edgeagent.cli.agreeing import agrees
 from edgeagent.cli.arguments import length_of_time
-from edgeagent.cli.asking import Agent
-from edgeagent.cli.printing import ago, complain, safe, show_json
+from edgeagent.cli.asking import agent_of
+from edgeagent.cli.failing import AdvisedError
+from edgeagent.cli.printing import safe, show_json
+from edgeagent.cli.times import ago
 from edgeagent.cli.words import Nouns
 from edgeagent.clock import ClockSource
 from edgeagent.contracts.reports.clock import ClockStanding, ConfirmRequest, ResetFloorRequest
 from edgeagent.contracts.scalars import timestamp
 from edgeagent.errors import MalformedError
 
-EXIT_NOT_SAID: Final = 1
+_SAY_WHICH: Final = "name the time, or add --yes"
 
 
 def add_to(nouns: Nouns) -> None:
@@ -53,47 +54,31 @@ def _moment(text: str) -> datetime:
         raise argparse.ArgumentTypeError(str(why)) from why
 
 
-def _agent(arguments: argparse.Namespace) -> Agent:
-    return Agent(configuration.load(arguments.config).admin_socket)
-
-
 def _show(arguments: argparse.Namespace) -> int:
-    return _tell(_agent(arguments).get("/v1/clock", ClockStanding), arguments)
+    return _tell(agent_of(arguments).get("/v1/clock", ClockStanding), arguments)
 
 
 def _confirm(arguments: argparse.Namespace) -> int:
-    agent = _agent(arguments)
+    agent = agent_of(arguments)
     if arguments.time is None and not arguments.yes:
         kernel = agent.get("/v1/clock", ClockStanding).kernel
         told = f"this machine's clock says {_written(kernel)}"
-        if not _agrees(told, f"Is it right within {arguments.within}?", "edgeagent clock confirm TIME"):
-            return EXIT_NOT_SAID
+        if not agrees(f"{told}. Is it right within {arguments.within}?", _SAY_WHICH):
+            raise AdvisedError("nothing was changed", "edgeagent clock confirm TIME")
     request = ConfirmRequest(time=arguments.time, within=arguments.within)
     return _tell(agent.post("/v1/clock/confirm", request, ClockStanding), arguments)
 
 
 def _reset_floor(arguments: argparse.Namespace) -> int:
-    agent = _agent(arguments)
+    agent = agent_of(arguments)
     if arguments.time is None and not arguments.yes:
         clock = agent.get("/v1/clock", ClockStanding)
         told = f"the floor is {_written(clock.floor)}, by {clock.floor_source}"
         question = "Set it back as far as it goes, and prove the time anew?"
-        if not _agrees(told, question, "edgeagent clock reset-floor TIME"):
-            return EXIT_NOT_SAID
+        if not agrees(f"{told}. {question}", _SAY_WHICH):
+            raise AdvisedError("nothing was changed", "edgeagent clock reset-floor TIME")
     request = ResetFloorRequest(time=arguments.time)
     return _tell(agent.post("/v1/clock/reset-floor", request, ClockStanding), arguments)
-
-
-def _agrees(told: str, question: str, otherwise: str) -> bool:
-    """Ask back what was typed without a time; says what to type where nobody agrees or can be asked."""
-    if not sys.stdin.isatty():
-        complain(f"{told}, and nobody can be asked", "name the time, or add --yes")
-        return False
-    print(f"{told}. {question} [y/N] ", end="")
-    if input().strip().lower() in {"y", "yes"}:
-        return True
-    complain("nothing was changed", otherwise)
-    return False
 
 
 def _tell(clock: ClockStanding, arguments: argparse.Namespace) -> int:

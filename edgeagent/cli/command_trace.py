@@ -5,9 +5,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from edgeagent import config as configuration
-from edgeagent.cli.asking import Agent, AgentDownError
+from edgeagent.cli.asking import Agent
+from edgeagent.cli.failing import AgentDownError
 from edgeagent.cli.printing import safe, show_json
 from edgeagent.contracts.reports.trace import SpanReport, TraceReport, WayReport
+from edgeagent.core.short_names import meant
 from edgeagent.ids import CommandId, command_id
 
 if TYPE_CHECKING:
@@ -39,10 +41,11 @@ def trace(arguments: argparse.Namespace) -> int:
 def _drawn_alone(config: "Config", name: CommandId) -> TraceReport:
     """Draw it without an agent, from its files."""
     from edgeagent.flows.traces import drawn
+    from edgeagent.store.inbox_names import begin_so
     from edgeagent.store.reading import read_only
 
     with read_only(config.database) as db:
-        return drawn(db, name)
+        return drawn(db, command_id(meant(name, begin_so(db, name))))
 
 
 def _lines(way: WayReport) -> list[str]:

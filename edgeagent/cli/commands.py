@@ -2,15 +2,17 @@
 
 import argparse
 import json
-import sys
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
-from edgeagent import config as configuration
+from edgeagent.cli.agreeing import agrees
 from edgeagent.cli.arguments import action_of, arguments_of, length_of_time
-from edgeagent.cli.asking import Agent
+from edgeagent.cli.asking import agent_of
 from edgeagent.cli.command_trace import trace
-from edgeagent.cli.printing import complain, safe, show_json, since, table
+from edgeagent.cli.failing import AdvisedError
+from edgeagent.cli.printing import complain, safe, short_names, show_json, table
+from edgeagent.cli.times import Times
 from edgeagent.cli.words import Nouns
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import Precondition
@@ -19,13 +21,15 @@ from edgeagent.contracts.receipt import Outcome
 from edgeagent.contracts.reports.approvals import ApprovalReport, ApproveRequest
 from edgeagent.contracts.reports.commands import CommandReport, CommandsReport, SendReport, SendRequest
 from edgeagent.contracts.scalars import duration_text
-from edgeagent.errors import RejectedError
+from edgeagent.core.short_names import meant
+from edgeagent.errors import AmbiguousError, UnknownError
 from edgeagent.ids import command_id, device_id
 from edgeagent.ids import operation as checked_operation
 
 EXIT_NOT_DONE: Final = 1
 EXIT_UNKNOWN: Final = 3
 EXIT_STILL_OPEN: Final = 4
+_TOLD: Final = 5
 _MARGIN: Final = timedelta(seconds=10)
 
 
@@ -60,10 +64,6 @@ def add_to(nouns: Nouns) -> None:
     approve.set_defaults(handler=_approve)
 
 
-def _agent(arguments: argparse.Namespace) -> Agent:
-    return Agent(configuration.load(arguments.config).admin_socket)
-
-
 def _send(arguments: argparse.Namespace) -> int:
     action = action_of(arguments.action)
     request = SendRequest(
@@ -75,7 +75,7 @@ def _send(arguments: argparse.Namespace) -> int:
         wait=arguments.wait,
     )
     patience = (arguments.wait + _MARGIN).total_seconds()
-    report = _agent(arguments).post("/v1/commands", request, SendReport, patience=patience)
+    report = agent_of(arguments).post("/v1/commands", request, SendReport, patience=patience)
     if arguments.json:
         show_json(report)
     elif report.command is None or report.refused is not None:
@@ -102,21 +102,26 @@ def _exit_status(report: SendReport) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    report = _agent(arguments).get("/v1/commands", CommandsReport)
+    agent = agent_of(arguments)
+    report = agent.get("/v1/commands", CommandsReport)
     if arguments.json:
         show_json(report)
         return 0
+    if not report.commands:
+        print("no command has come")
+        return 0
+    names, times = short_names((each.command for each in report.commands), wide=arguments.wide), agent.times
     table(
         ("command", "device", "action", "state", "reason", "attempts", "came"),
         [
             (
-                command.command,
+                names[command.command],
                 command.device,
                 _asked(command),
                 command.state,
                 command.reason or "",
                 str(command.attempts),
-                since(command.received_at),
+                times.since(command.received_at),
             )
             for command in report.commands
         ],
@@ -125,57 +130,79 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    report = _agent(arguments).get(f"/v1/commands/{command_id(arguments.command)}", CommandsReport)
+    agent = agent_of(arguments)
+    report = agent.get(f"/v1/commands/{command_id(arguments.command)}", CommandsReport)
     if arguments.json:
         show_json(report)
         return 0
     for number, command in enumerate(report.commands):
         if number:
             print()
-        _show_one(command)
+        _show_one(command, agent.times)
     return 0
 
 
-def _show_one(command: CommandReport) -> None:
+def _show_one(command: CommandReport, times: Times) -> None:
     print(f"{command.command}  {command.device}  {_asked(command)}")
     print(f"state     {_line(command)}")
     print(f"payload   sha256 {command.sha256}")
     print(f"lane      {command.lane}, run {command.run}, sent {command.attempts} times")
     print(f"issuer    {command.issuer}")
     print(f"on record {safe(command.actor)}")
-    print(f"came      {since(command.received_at)}, expires {command.expires_at:%Y-%m-%d %H:%M:%S} UTC")
+    print(f"came      {times.since(command.received_at)}, {_ending(command.expires_at, times)}")
     if command.last_error:
         print(f"error     {safe(command.last_error)}")
 
 
+def _ending(moment: datetime, times: Times) -> str:
+    over = times.now is not None and moment <= times.now
+    return f"{'expired' if over else 'expires'} {times.until(moment)}"
+
+
 def _approve(arguments: argparse.Namespace) -> int:
-    agent, name = _agent(arguments), command_id(arguments.command)
-    found = agent.get(f"/v1/commands/{name}", CommandsReport).commands
-    wanted = None if arguments.device is None else device_id(arguments.device)
-    meant = [each for each in found if wanted in {None, each.device}]
-    if len(meant) != 1:
-        raise RejectedError(f"{name} is for {', '.join(each.device for each in found)}: name one")
-    [command] = meant
+    agent = agent_of(arguments)
+    found = agent.get(f"/v1/commands/{command_id(arguments.command)}", CommandsReport).commands
+    command = _on_device(found, arguments.device)
+    name = command.command
     if not arguments.json:
-        print(f"device   {command.device}\naction   {_asked(command)}\nissuer   {command.issuer}")
+        print(f"command  {name}\ndevice   {command.device}")
+        print(f"action   {_asked(command)}\nissuer   {command.issuer}")
         if command.actor != command.issuer:
             print(f"typed by {safe(command.actor)}")
         print(f"state    {_line(command)}\npayload  sha256 {command.sha256}")
-    if not arguments.yes and not _agrees(f"Approve {name}?"):
-        raise RejectedError("not approved")
+    look = f"edgeagent commands show {name}, and add --yes"
+    if not arguments.yes and not agrees(f"Approve {name}?", look):
+        raise AdvisedError("not approved", f"edgeagent commands show {name}")
     request = ApproveRequest(sha256=command.sha256, device=command.device)
     report = agent.post(f"/v1/commands/{name}/approve", request, ApprovalReport)
     if arguments.json:
         show_json(report)
     else:
-        print(f"approved for {duration_text(report.good_for)} by {safe(report.by)}")
+        print(f"{name} on {report.device} approved for {duration_text(report.good_for)} by {safe(report.by)}")
     return 0
 
 
-def _agrees(question: str) -> bool:
-    if not sys.stdin.isatty():
-        raise RejectedError("nobody is there to be asked: look with commands show, and add --yes")
-    return input(f"{question} [y/N] ").strip().lower() in {"y", "yes"}
+def _on_device(found: Sequence[CommandReport], typed: str | None) -> CommandReport:
+    """The one that is meant of a command's devices; the beginning of its device's id will do.
+
+    Raises:
+        UnknownError: it is for none that is called so.
+        AmbiguousError: for several.
+    """
+    name, devices = found[0].command, [each.device for each in found]
+    if typed is None and len(found) > 1:
+        raise AmbiguousError(f"{name} is for {_some(devices)}: name one")
+    wanted = found[0].device if typed is None else device_id(typed)
+    wanted = device_id(meant(wanted, sorted(each for each in devices if each.startswith(wanted))))
+    for command in found:
+        if command.device == wanted:
+            return command
+    raise UnknownError(f"{name} is not for {wanted}, but {_some(devices)}")
+
+
+def _some(devices: Sequence[str]) -> str:
+    more = f" and {len(devices) - _TOLD} more" if len(devices) > _TOLD else ""
+    return ", ".join(devices[:_TOLD]) + more
 
 
 def _asked(command: CommandReport) -> str:

@@ -2,15 +2,14 @@
 
 import argparse
 from pathlib import Path
-from typing import Final
+
+from pydantic import JsonValue
 
 from edgeagent import config as configuration
-from edgeagent.cli.printing import complain, safe, show_json
+from edgeagent.cli.printing import safe, show_json
 from edgeagent.cli.words import Nouns
 from edgeagent.config import Config
 from edgeagent.errors import ConfigurationError
-
-EXIT_CONFIGURATION: Final = 78
 
 
 def add_to(nouns: Nouns) -> None:
@@ -24,16 +23,24 @@ def add_to(nouns: Nouns) -> None:
 def _check(arguments: argparse.Namespace) -> int:
     config = configuration.load(arguments.config)
     problems = _problems(config, arguments.config)
-    for problem in problems:
-        complain(problem)
+    if problems:
+        # One line each, as for the mistakes that are found while it is read.
+        raise ConfigurationError("\n".join(problems))
     if arguments.json:
         show_json(config)
-    elif not problems:
+    else:
         print(f"{safe(str(arguments.config))} is in order")
-    return EXIT_CONFIGURATION if problems else 0
+    return 0
 
 
-def _keys(_arguments: argparse.Namespace) -> int:
+def _keys(arguments: argparse.Namespace) -> int:
+    if arguments.json:
+        keys: dict[str, JsonValue] = {
+            name: {"default": default, "meaning": meaning}
+            for name, default, meaning in configuration.all_keys()
+        }
+        show_json({"keys": keys})
+        return 0
     print("| key | default | meaning |\n|---|---|---|")
     for name, default, meaning in configuration.all_keys():
         print(f"| `{name}` | {default} | {meaning} |")

@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from edgeagent import config as configuration
 from edgeagent.cli.arguments import action_of
-from edgeagent.cli.asking import Agent
-from edgeagent.cli.printing import safe, show_json, since, table
+from edgeagent.cli.asking import Agent, agent_of
+from edgeagent.cli.failing import AdvisedError
+from edgeagent.cli.guessing import did_you_mean
+from edgeagent.cli.printing import safe, short_names, show_json, table
+from edgeagent.cli.times import Times
 from edgeagent.cli.words import Nouns
 from edgeagent.contracts.door import encode
 from edgeagent.contracts.reasons import Reason
@@ -23,7 +25,7 @@ from edgeagent.contracts.reports.dead_letters import (
     ReplayRequest,
 )
 from edgeagent.contracts.scalars import timestamp
-from edgeagent.errors import RejectedError
+from edgeagent.errors import RejectedError, UnknownError
 from edgeagent.ids import device_id
 
 EXIT_NOT_DONE: Final = 1
@@ -64,16 +66,13 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--since", metavar="TIME", help="buried since, like 2026-01-02T03:04:05Z")
 
 
-def _agent(arguments: argparse.Namespace) -> Agent:
-    return Agent(configuration.load(arguments.config).admin_socket)
-
-
 def _wanted(
     arguments: argparse.Namespace, *, number: str | None = None, dealt: bool = False
 ) -> LettersWanted:
     reason = arguments.reason
     if reason is not None and reason not in set(Reason):
-        raise RejectedError(f"there is no reason {reason!r}")
+        near = did_you_mean(reason, Reason)
+        raise AdvisedError(f"there is no reason {reason[:40]!r}{near}", "edgeagent dead-letters list")
     return LettersWanted(
         number=None if number is None else _number(number),
         action=None if arguments.action is None else action_of(arguments.action),
@@ -86,26 +85,28 @@ def _wanted(
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
-        raise RejectedError(f"{text!r} is not the number of a dead letter: see dead-letters list")
+        raise UnknownError(f"{text[:40]!r} is not the number of a dead letter")
     return int(text)
 
 
 def _list(arguments: argparse.Namespace) -> int:
     wanted = _wanted(arguments, dealt=arguments.all)
-    report = _agent(arguments).post("/v1/dead-letters/list", wanted, LettersReport)
+    agent = agent_of(arguments)
+    report = agent.post("/v1/dead-letters/list", wanted, LettersReport)
     if arguments.json:
         show_json(report)
         return 0
     if not report.letters:
         print("no dead letter waits")
         return 0
-    _table(report)
+    _table(report, agent.times, wide=arguments.wide)
     if len(report.letters) == wanted.most:
         print(f"the oldest {wanted.most}; narrow it by --action, --device, --reason, --since")
     return 0
 
 
-def _table(report: LettersReport) -> None:
+def _table(report: LettersReport, times: Times, *, wide: bool) -> None:
+    names = short_names((letter.command for letter in report.letters), wide=wide)
     table(
         (
             "number",
@@ -122,14 +123,14 @@ def _table(report: LettersReport) -> None:
         [
             (
                 str(letter.number),
-                letter.command,
+                names[letter.command],
                 letter.device,
                 letter.action,
                 letter.outcome,
                 letter.reason or "",
                 letter.blame,
                 str(letter.attempts),
-                since(letter.buried_at),
+                times.since(letter.buried_at),
                 letter.dealt or "",
             )
             for letter in report.letters
@@ -139,16 +140,17 @@ def _table(report: LettersReport) -> None:
 
 def _show(arguments: argparse.Namespace) -> int:
     path = f"/v1/dead-letters/{_number(arguments.number)}/show"
-    report = _agent(arguments).post(path, LettersWanted(), LettersReport)
+    agent = agent_of(arguments)
+    report = agent.post(path, LettersWanted(), LettersReport)
     if arguments.json:
         show_json(report)
         return 0
     for letter in report.letters:
-        _show_one(letter)
+        _show_one(letter, agent.times)
     return 0
 
 
-def _show_one(letter: LetterReport) -> None:
+def _show_one(letter: LetterReport, times: Times) -> None:
     words = [f"{name}={json.dumps(value)}" for name, value in (letter.arguments or {}).items()]
     reason = "" if letter.reason is None else f": {letter.reason}: {letter.meaning}"
     print(f"{letter.number}  {letter.command}  {letter.device}  {' '.join([letter.action, *words])}")
@@ -159,8 +161,8 @@ def _show_one(letter: LetterReport) -> None:
     print(f"lock      fence {letter.fence}, {safe(letter.worker) if letter.worker else 'never claimed'}")
     print(f"issuer    {letter.issuer}")
     print(f"on record {safe(letter.actor)}")
-    print(f"came      {since(letter.received_at)}, ended {since(letter.buried_at)}")
-    print(f"expires   {letter.expires_at:%Y-%m-%d %H:%M:%S} UTC")
+    print(f"came      {times.since(letter.received_at)}, ended {times.since(letter.buried_at)}")
+    print(f"expires   {times.until(letter.expires_at)}")
     if letter.dealt is not None:
         became = "" if letter.replayed_as is None else f", row {letter.replayed_as}"
         why = f": {safe(letter.dealt_why)}" if letter.dealt_why else ""
@@ -169,7 +171,7 @@ def _show_one(letter: LetterReport) -> None:
 
 def _replay(arguments: argparse.Namespace) -> int:
     request = ReplayRequest(wanted=_wanted(arguments, number=arguments.number), dry_run=arguments.dry_run)
-    report = _agent(arguments).post("/v1/dead-letters/replay", request, DealtsReport, patience=_PATIENCE)
+    report = agent_of(arguments).post("/v1/dead-letters/replay", request, DealtsReport, patience=_PATIENCE)
     return _print_dealt(arguments, report)
 
 
@@ -177,7 +179,7 @@ def _discard(arguments: argparse.Namespace) -> int:
     request = DiscardRequest(
         wanted=_wanted(arguments, number=arguments.number), why=arguments.why, dry_run=arguments.dry_run
     )
-    report = _agent(arguments).post("/v1/dead-letters/discard", request, DealtsReport, patience=_PATIENCE)
+    report = agent_of(arguments).post("/v1/dead-letters/discard", request, DealtsReport, patience=_PATIENCE)
     return _print_dealt(arguments, report)
 
 
@@ -199,7 +201,7 @@ def _print_dealt(arguments: argparse.Namespace, report: DealtsReport) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    agent, wanted, lines = _agent(arguments), _wanted(arguments, dealt=arguments.all), 0
+    agent, wanted, lines = agent_of(arguments), _wanted(arguments, dealt=arguments.all), 0
     if str(arguments.file) == "-":
         for letter in _pages(agent, wanted):
             sys.stdout.write(encode(letter).decode() + "\n")
@@ -213,7 +215,10 @@ def _export(arguments: argparse.Namespace) -> int:
         for letter in _pages(agent, wanted):
             out.write(encode(letter) + b"\n")
             lines += 1
-    print(f"{lines} dead letters in {safe(str(arguments.file))}")
+    if arguments.json:
+        show_json({"file": str(arguments.file), "letters": lines})
+    else:
+        print(f"{lines} dead letters in {safe(str(arguments.file))}")
     return 0
 
 

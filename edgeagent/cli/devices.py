@@ -5,11 +5,11 @@ import json
 
 from pydantic import JsonValue
 
-from edgeagent import config as configuration
-from edgeagent.cli.asking import Agent
-from edgeagent.cli.printing import ago, safe, show_json, since, table
+from edgeagent.cli.asking import agent_of
+from edgeagent.cli.printing import safe, show_json, table
+from edgeagent.cli.times import Times, ago
 from edgeagent.cli.words import Nouns
-from edgeagent.contracts.reports.devices import AdmitRequest, DeviceReport, DevicesReport
+from edgeagent.contracts.reports.devices import AdmitRequest, DeviceReport, DevicesReport, ForgottenReport
 from edgeagent.errors import RejectedError
 from edgeagent.ids import device_id
 from edgeagent.ids import label as checked_label
@@ -36,29 +36,28 @@ def add_to(nouns: Nouns) -> None:
     forget.set_defaults(handler=_forget)
 
 
-def _agent(arguments: argparse.Namespace) -> Agent:
-    return Agent(configuration.load(arguments.config).admin_socket)
-
-
 def _list(arguments: argparse.Namespace) -> int:
-    report = _agent(arguments).get("/v1/devices", DevicesReport)
+    report = agent_of(arguments).get("/v1/devices", DevicesReport)
     if arguments.json:
         show_json(report)
         return 0
-    table(
-        ("device", "label", "profile", "online", "heard", "actions"),
-        [
-            (
-                device.device,
-                device.label,
-                device.profile,
-                _online(device.online),
-                ago(device.heard),
-                " ".join(device.actions),
-            )
-            for device in report.devices
-        ],
-    )
+    if not report.devices:
+        print("no device is admitted")
+    else:
+        table(
+            ("device", "label", "profile", "online", "heard", "actions"),
+            [
+                (
+                    device.device,
+                    device.label,
+                    device.profile,
+                    _online(device.online),
+                    ago(device.heard),
+                    " ".join(device.actions),
+                )
+                for device in report.devices
+            ],
+        )
     if report.proposals:
         print()
         table(
@@ -68,13 +67,14 @@ def _list(arguments: argparse.Namespace) -> int:
                 for proposal in report.proposals
             ],
         )
-        print("\nnext: edgeagent devices admit DEVICE")
+        print("\n  next: edgeagent devices admit DEVICE")
     return 0
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    device = _agent(arguments).get(f"/v1/devices/{device_id(arguments.device)}", DeviceReport)
-    _print_device(device, as_json=arguments.json)
+    agent = agent_of(arguments)
+    device = agent.get(f"/v1/devices/{device_id(arguments.device)}", DeviceReport)
+    _print_device(device, agent.times, as_json=arguments.json)
     return 0
 
 
@@ -85,13 +85,18 @@ def _admit(arguments: argparse.Namespace) -> int:
         profile=arguments.profile,
         parameters=dict(_parameter(text) for text in arguments.set),
     )
-    device = _agent(arguments).post("/v1/devices", request, DeviceReport)
-    _print_device(device, as_json=arguments.json)
+    agent = agent_of(arguments)
+    device = agent.post("/v1/devices", request, DeviceReport)
+    _print_device(device, agent.times, as_json=arguments.json)
     return 0
 
 
 def _forget(arguments: argparse.Namespace) -> int:
-    _agent(arguments).delete(f"/v1/devices/{device_id(arguments.device)}")
+    gone = agent_of(arguments).delete(f"/v1/devices/{device_id(arguments.device)}", ForgottenReport)
+    if arguments.json:
+        show_json(gone)
+    else:
+        print(f"{gone.device} is forgotten")
     return 0
 
 
@@ -107,7 +112,7 @@ def _parameter(text: str) -> tuple[str, JsonValue]:
     return name, parsed
 
 
-def _print_device(device: DeviceReport, *, as_json: bool) -> None:
+def _print_device(device: DeviceReport, times: Times, *, as_json: bool) -> None:
     if as_json:
         show_json(device)
         return
@@ -122,7 +127,7 @@ def _print_device(device: DeviceReport, *, as_json: bool) -> None:
                 str(reading.value),
                 reading.unit,
                 "" if reading.version is None else str(reading.version),
-                "" if reading.at is None else since(reading.at),
+                "" if reading.at is None else times.since(reading.at),
                 {True: "yes", False: "no", None: ""}[reading.live],
             )
             for name, reading in device.readings.items()

@@ -4,9 +4,12 @@ import argparse
 from datetime import UTC, datetime
 
 from edgeagent import config as configuration
-from edgeagent.cli.asking import Agent, AgentDownError, AskingRefusedError
-from edgeagent.cli.printing import ago, level, safe, show_json, since, table
+from edgeagent.cli.asking import Agent, agent_of
+from edgeagent.cli.failing import AgentDownError, AskingRefusedError
+from edgeagent.cli.printing import is_coloured, level, safe, show_json, table
+from edgeagent.cli.times import Times, ago
 from edgeagent.cli.words import Nouns
+from edgeagent.clock import SystemTime
 from edgeagent.config import Config
 from edgeagent.contracts.door import decode
 from edgeagent.contracts.reports.health import Check, HealthReport, Level
@@ -29,23 +32,23 @@ def _health(arguments: argparse.Namespace) -> int:
     try:
         report = Agent(config.admin_socket).get("/v1/health", HealthReport)
     except AgentDownError:
-        report = _without_agent(config)
+        report = _without_agent(config, utc=arguments.utc)
     except RejectedError as why:
         report = _unanswered(why)
     if arguments.json:
         show_json(report)
     else:
-        _print_health(report)
+        _print_health(report, coloured=is_coloured(arguments.color))
     return report.level.exit_status
 
 
-def _print_health(report: HealthReport) -> None:
+def _print_health(report: HealthReport, *, coloured: bool) -> None:
     wrong = [check for check in report.checks if check.level is not Level.OK]
     first = f"{wrong[0].name}: {wrong[0].summary}" if wrong else f"{len(report.checks)} checks"
     # One line that monitoring plugins can show.
     print(f"EDGEAGENT {report.level.upper()} - {safe(first)}")
     for check in report.checks:
-        print(f"{level(check.level)} {check.name.ljust(18)} {safe(check.summary)}")
+        print(f"{level(check.level, coloured=coloured)} {check.name.ljust(18)} {safe(check.summary)}")
         if check.advice:
             print(f"{'':27} next: {safe(check.advice)}")
 
@@ -57,31 +60,38 @@ def _unanswered(why: RejectedError) -> HealthReport:
     return HealthReport(at=datetime.now(UTC), checks=[check])
 
 
-def _without_agent(config: Config) -> HealthReport:
+def _without_agent(config: Config, *, utc: bool) -> HealthReport:
     """What can be said while the agent is down: that it is, and how it stood last."""
     checks = [
         Check(
             name="agent",
             level=Level.CRITICAL,
             summary=f"does not answer on {config.admin_socket}",
-            advice="systemctl status edgeagent; journalctl -u edgeagent",
+            advice="systemctl status edgeagent, or start it with edgeagent run; journalctl -u edgeagent",
         )
     ]
     try:
         last = decode(HealthReport, config.last_health.read_bytes(), limit=_REPORT_BYTES)
     except (OSError, MalformedError):
         return HealthReport(at=datetime.now(UTC), checks=checks)
+    times = Times(None if utc else _present())
     for check in last.checks:
-        summary = f"{check.summary} (as of {since(last.at)})"
+        summary = f"{check.summary} (as of {times.since(last.at)})"
         # What was fine then says nothing about now.
         standing = Level.UNKNOWN if check.level is Level.OK else check.level
         checks.append(Check(name=check.name, level=standing, summary=summary, advice=check.advice))
     return HealthReport(at=datetime.now(UTC), checks=checks)
 
 
+def _present() -> datetime | None:
+    """The present by this machine's clock; None where the kernel does not stand by it."""
+    time = SystemTime()
+    return None if time.synchronised() is None else time.wall()
+
+
 def _status(arguments: argparse.Namespace) -> int:
-    config = configuration.load(arguments.config)
-    report = Agent(config.admin_socket).get("/v1/status", StatusReport)
+    agent = agent_of(arguments)
+    report = agent.get("/v1/status", StatusReport)
     if arguments.json:
         show_json(report)
         return 0
@@ -99,7 +109,7 @@ def _status(arguments: argparse.Namespace) -> int:
     table(
         ("stream", "waiting", "bytes", "oldest", "refused"),
         [
-            (stream, str(depth.events), str(depth.bytes), since(depth.oldest), str(depth.refused))
+            (stream, str(depth.events), str(depth.bytes), agent.times.since(depth.oldest), str(depth.refused))
             for stream, depth in report.outbox.streams.items()
         ],
     )

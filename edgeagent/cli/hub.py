@@ -2,10 +2,10 @@
 
 import argparse
 
-from edgeagent import config as configuration
 from edgeagent.cli.arguments import KINDS, kind_of
-from edgeagent.cli.asking import Agent
-from edgeagent.cli.printing import show_json, since, table
+from edgeagent.cli.asking import agent_of
+from edgeagent.cli.printing import show_json, table
+from edgeagent.cli.times import Times
 from edgeagent.cli.words import Nouns
 from edgeagent.contracts.order import Verb
 from edgeagent.contracts.reports.switch import StopsReport, SwitchRequest
@@ -24,21 +24,20 @@ def add_to(nouns: Nouns) -> None:
     verbs.add_parser("stops", help="what is stopped, by whom and why").set_defaults(handler=_stops)
 
 
-def _agent(arguments: argparse.Namespace) -> Agent:
-    return Agent(configuration.load(arguments.config).admin_socket)
-
-
 def _throw(arguments: argparse.Namespace) -> int:
     request = SwitchRequest(kind=kind_of(arguments.kind), why=arguments.why)
-    report = _agent(arguments).post(f"/v1/stops/{arguments.verb}", request, StopsReport)
-    return _show(arguments, report)
+    agent = agent_of(arguments)
+    report = agent.post(f"/v1/stops/{arguments.verb}", request, StopsReport)
+    return _show(arguments, report, agent.times)
 
 
 def _stops(arguments: argparse.Namespace) -> int:
-    return _show(arguments, _agent(arguments).get("/v1/stops", StopsReport))
+    agent = agent_of(arguments)
+    report = agent.get("/v1/stops", StopsReport)
+    return _show(arguments, report, agent.times)
 
 
-def _show(arguments: argparse.Namespace, report: StopsReport) -> int:
+def _show(arguments: argparse.Namespace, report: StopsReport, times: Times) -> int:
     if arguments.json:
         show_json(report)
         return 0
@@ -48,7 +47,7 @@ def _show(arguments: argparse.Namespace, report: StopsReport) -> int:
         table(
             ("kind", "stands", "since", "by", "why"),
             [
-                (stop.kind, "stopped" if stop.stopped else "resumed", since(stop.at), stop.by, stop.why)
+                (stop.kind, "stopped" if stop.stopped else "resumed", times.since(stop.at), stop.by, stop.why)
                 for stop in report.stops
             ],
         )

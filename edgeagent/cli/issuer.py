@@ -26,8 +26,6 @@ from edgeagent.cli.words import Nouns
 def add_to(nouns: Nouns) -> None:
     """Add the words of this noun."""
     issuer = nouns.add_parser("issuer", help="the signing side, and the reference queue server")
-    # What is wrong here stands in no hub's configuration.
-    issuer.set_defaults(check="")
     verbs = issuer.add_subparsers(required=True, metavar="VERB")
     add_repository(verbs)
     add_keys(verbs)

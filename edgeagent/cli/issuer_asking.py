@@ -73,8 +73,10 @@ def client_of(arguments: argparse.Namespace) -> "IssuerClient":
 
     try:
         token = Token(arguments.token_file.read_text("utf-8").strip())
-    except (OSError, UnicodeDecodeError) as why:
-        raise ConfigurationError(f"cannot read {arguments.token_file}") from why
+    except OSError as why:
+        raise ConfigurationError(f"cannot read {arguments.token_file}: {why.strerror}") from why
+    except UnicodeDecodeError as why:
+        raise ConfigurationError(f"{arguments.token_file}: no token is in it") from why
     return IssuerClient(CloudSettings(url=arguments.queue, token=token, ca_file=arguments.ca_file), clock())
 
 

@@ -2,9 +2,9 @@
 
 import argparse
 
-from edgeagent import config as configuration
-from edgeagent.cli.asking import Agent
-from edgeagent.cli.printing import ago, safe, show_json, table
+from edgeagent.cli.asking import agent_of
+from edgeagent.cli.printing import safe, short_names, show_json, table
+from edgeagent.cli.times import ago
 from edgeagent.cli.words import Nouns
 from edgeagent.contracts.reports.locks import LockReport, LocksReport, ReleaseRequest
 from edgeagent.ids import device_id
@@ -28,32 +28,29 @@ def add_to(nouns: Nouns) -> None:
     release.set_defaults(handler=_release)
 
 
-def _agent(arguments: argparse.Namespace) -> Agent:
-    return Agent(configuration.load(arguments.config).admin_socket)
-
-
 def _list(arguments: argparse.Namespace) -> int:
-    report = _agent(arguments).get("/v1/locks", LocksReport)
+    report = agent_of(arguments).get("/v1/locks", LocksReport)
     if arguments.json:
         show_json(report)
     elif report.locks:
+        names = short_names((lock.command for lock in report.locks), wide=arguments.wide)
         table(
             ("device", "action", "command", "holder", "since", "lease left", "occupies"),
-            [_row(lock) for lock in report.locks],
+            [_row(lock, names[lock.command]) for lock in report.locks],
         )
     else:
         print("no device is worked")
     return 0
 
 
-def _row(lock: LockReport) -> tuple[str, ...]:
+def _row(lock: LockReport, command: str) -> tuple[str, ...]:
     since, left = ago(lock.held), f"{lock.left:.0f} s"
-    return (lock.device, lock.action, lock.command, lock.holder, since, left, lock.parent or "-")
+    return (lock.device, lock.action, command, lock.holder, since, left, lock.parent or "-")
 
 
 def _release(arguments: argparse.Namespace) -> int:
     request = ReleaseRequest(reason=arguments.reason)
-    was = _agent(arguments).post(f"/v1/locks/{arguments.device}/release", request, LockReport)
+    was = agent_of(arguments).post(f"/v1/locks/{arguments.device}/release", request, LockReport)
     if arguments.json:
         show_json(was)
         return 0

@@ -1,11 +1,12 @@
 """``edgeagent``: parse the words, find the noun, print its answer.
 
 Exit statuses: 0 done; 1 refused or failed; 2 wrong words; 69 no agent answers; 78 the configuration
-is wrong. ``health`` answers as monitoring plugins do: 0 ok, 1 warning, 2 critical, 3 unknown. ``send``
-and ``issuer watch`` say in docs/operating.md what theirs mean.
+is wrong; 130 interrupted; 141 whoever read the answer has gone. ``health`` answers as monitoring plugins do:
+0 ok, 1 warning, 2 critical, 3 unknown. docs/operating.md says what else there is.
 """
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -34,16 +35,18 @@ from edgeagent.cli import (
     run,
     worker,
 )
-from edgeagent.cli.asking import AgentDownError, AskingRefusedError
-from edgeagent.cli.printing import Parser, complain, survive_narrow_terminals
+from edgeagent.cli.failing import WordsError, failure
+from edgeagent.cli.parsing import Parser, leaf, unknown_words
+from edgeagent.cli.printing import complain, survive_narrow_terminals
 from edgeagent.config import DEFAULT_PATH
-from edgeagent.contracts.door import faults
-from edgeagent.errors import AgentError, ConfigurationError, RejectedError
+from edgeagent.errors import AgentError, RejectedError
 
 EXIT_FAILED: Final = 1
-EXIT_WORDS: Final = 2
-EXIT_NO_AGENT: Final = 69
-EXIT_CONFIGURATION: Final = 78
+EXIT_INTERRUPTED: Final = 130
+EXIT_NOBODY_READS: Final = 141
+
+_ANYWHERE: Final = frozenset({"--json", "--utc", "--wide"})
+_COLOR: Final = "--color"
 
 Handler = Callable[[argparse.Namespace], int]
 
@@ -55,61 +58,104 @@ def main(words: Sequence[str] | None = None) -> int:
         The exit status; see the module's docstring.
     """
     survive_narrow_terminals()
-    typed = list(sys.argv[1:] if words is None else words)
-    if any(not _is_text(word) for word in typed):
-        complain("a word that is no text")
-        return EXIT_WORDS
-    # People type it behind the noun as well; what stands behind -- is no option, whatever it looks like.
-    options = typed[: typed.index("--")] if "--" in typed else typed
-    if "--json" in options:
-        options = ["--json", *(word for word in options if word != "--json")]
-    operands = typed[typed.index("--") :] if "--" in typed else []
     try:
-        arguments = _parser().parse_args([*options, *operands])
-    except RejectedError as why:
-        # A word that is to be an id and is none.
-        complain(str(why))
-        return EXIT_WORDS
-    handler: Handler = arguments.handler
+        status = _run(list(sys.argv[1:] if words is None else words))
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        # As shells have it: 128 and the number of the signal.
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        _give_up_printing()
+        return EXIT_NOBODY_READS
+    except OSError as why:
+        if why.errno != errno.ENOSPC or why.filename is not None:
+            raise
+        _give_up_printing()
+        complain("the answer cannot be written: no space is left", "df, or print it elsewhere")
+        return EXIT_FAILED
+    return status
+
+
+def parser() -> Parser:
+    """Everything that can be typed."""
+    top = Parser(prog="edgeagent", description="The agent on a venue's hub.")
+    top.add_argument(
+        "--config",
+        type=Path,
+        default=Path(os.environ.get("EDGEAGENT_CONFIG", DEFAULT_PATH)),
+        help=f"the configuration (default: $EDGEAGENT_CONFIG or {DEFAULT_PATH})",
+    )
+    anywhere = top.add_argument_group("options that may stand anywhere")
+    anywhere.add_argument("--json", action="store_true", help="print one JSON object, errors too")
+    anywhere.add_argument("--utc", action="store_true", help="print times as they are, not how long ago")
+    anywhere.add_argument("--wide", action="store_true", help="print ids whole in lists")
+    anywhere.add_argument(
+        _COLOR, choices=("auto", "always", "never"), default="auto", help="auto: on a terminal only"
+    )
+    nouns = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for noun in (
+        *(run, worker, health, devices, commands, dead_letters, breakers, locks, policy, hub),
+        *(clock, outbox, audit, backup, drill, config, issuer, fetch_policy),
+    ):
+        noun.add_to(nouns)
+    return top
+
+
+def _run(typed: Sequence[str]) -> int:
+    options, operands = _lifted(typed)
+    as_json, top = "--json" in options, parser()
+    path, following = leaf(top, options)
+    arguments = None
     try:
+        arguments = _parsed(top, following, [*options, *operands])
+        handler: Handler = arguments.handler
         return handler(arguments)
     except (AgentError, ValidationError) as why:
-        return _complaint(why, arguments.check)
-    except BrokenPipeError:
-        # Whoever read us has gone; nothing more can be said, not even by Python at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_FAILED
+        return failure(why, path, arguments).tell(as_json=as_json)
+    except SystemExit as end:
+        # How argparse ends once it has printed the help.
+        return end.code if isinstance(end.code, int) else 0
 
 
-def _complaint(why: AgentError | ValidationError, advice: str) -> int:
-    """Say what went wrong.
+def _parsed(top: Parser, following: Parser, words: Sequence[str]) -> argparse.Namespace:
+    """Read the words.
 
-    Args:
-        why: what.
-        advice: what to type where a file of the operator's is wrong; empty for nothing.
-
-    Returns:
-        The exit status.
+    Raises:
+        WordsError: they are none of ours.
     """
-    match why:
-        case AgentDownError():
-            complain(str(why), "systemctl status edgeagent, or start it with edgeagent run")
-            return EXIT_NO_AGENT
-        case ConfigurationError():
-            # Each mistake on a line of its own.
-            *before, last = str(why).split("\n")
-            for mistake in before:
-                complain(mistake)
-            complain(last, advice)
-            return EXIT_CONFIGURATION
-        case AskingRefusedError():
-            complain(str(why), why.advice)
-        case ValidationError():
-            # What was typed fits no request of ours.
-            complain(faults(why))
-        case _:
-            complain(str(why))
-    return EXIT_FAILED
+    if any(not _is_text(word) for word in words):
+        raise WordsError("a word that is no text")
+    try:
+        arguments, strange = top.parse_known_args(words)
+    except WordsError:
+        raise
+    except RejectedError as why:
+        # A word that is to be an id and is none.
+        raise WordsError(str(why)) from why
+    if strange:
+        raise unknown_words(following, strange)
+    return arguments
+
+
+def _lifted(typed: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What was typed, with the options that may stand anywhere before all else; and what is no option.
+
+    People type them behind the noun as well. What stands behind ``--`` is no option, whatever it looks like.
+    """
+    end = typed.index("--") if "--" in typed else len(typed)
+    first: list[str] = []
+    others: list[str] = []
+    for place, word in enumerate(typed[:end]):
+        is_value = place > 0 and typed[place - 1] == _COLOR
+        is_first = is_value or word in _ANYWHERE or word == _COLOR or word.startswith(f"{_COLOR}=")
+        (first if is_first else others).append(word)
+    return [*first, *others], list(typed[end:])
+
+
+def _give_up_printing() -> None:
+    """Have what is left unsaid go nowhere: Python itself would say it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _is_text(word: str) -> bool:
@@ -119,22 +165,3 @@ def _is_text(word: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="edgeagent", description="The agent on a venue's hub.")
-    parser.add_argument(
-        "--config",
-        type=Path,
-        default=Path(os.environ.get("EDGEAGENT_CONFIG", DEFAULT_PATH)),
-        help=f"the configuration (default: $EDGEAGENT_CONFIG or {DEFAULT_PATH})",
-    )
-    parser.add_argument("--json", action="store_true", help="print answers as JSON")
-    parser.set_defaults(check="edgeagent config check")
-    nouns = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for noun in (
-        *(run, worker, health, devices, commands, dead_letters, breakers, locks, policy, hub),
-        *(clock, outbox, audit, backup, drill, config, issuer, fetch_policy),
-    ):
-        noun.add_to(nouns)
-    return parser

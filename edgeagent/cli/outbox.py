@@ -2,9 +2,8 @@
 
 import argparse
 
-from edgeagent import config as configuration
-from edgeagent.cli.asking import Agent
-from edgeagent.cli.printing import show_json, since, table
+from edgeagent.cli.asking import agent_of
+from edgeagent.cli.printing import show_json, table
 from edgeagent.cli.words import Nouns
 from edgeagent.contracts.reports.status import OutboxReport
 
@@ -17,8 +16,8 @@ def add_to(nouns: Nouns) -> None:
 
 
 def _stats(arguments: argparse.Namespace) -> int:
-    config = configuration.load(arguments.config)
-    report = Agent(config.admin_socket).get("/v1/outbox", OutboxReport)
+    agent = agent_of(arguments)
+    report = agent.get("/v1/outbox", OutboxReport)
     if arguments.json:
         show_json(report)
         return 0
@@ -30,7 +29,7 @@ def _stats(arguments: argparse.Namespace) -> int:
                 str(depth.next),
                 str(depth.events),
                 str(depth.bytes),
-                since(depth.oldest),
+                agent.times.since(depth.oldest),
                 str(depth.refused),
             )
             for stream, depth in report.streams.items()

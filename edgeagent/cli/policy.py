@@ -3,9 +3,8 @@
 import argparse
 from urllib.parse import quote
 
-from edgeagent import config as configuration
 from edgeagent.cli.arguments import action_of
-from edgeagent.cli.asking import Agent
+from edgeagent.cli.asking import agent_of
 from edgeagent.cli.printing import safe, show_json, table
 from edgeagent.cli.words import Nouns
 from edgeagent.contracts.actions import ActionName
@@ -26,18 +25,15 @@ def add_to(nouns: Nouns) -> None:
     explain.set_defaults(handler=_explain)
 
 
-def _agent(arguments: argparse.Namespace) -> Agent:
-    return Agent(configuration.load(arguments.config).admin_socket)
-
-
 def _show(arguments: argparse.Namespace) -> int:
-    policy = _agent(arguments).get("/v1/policy", PolicyShown)
+    agent = agent_of(arguments)
+    policy = agent.get("/v1/policy", PolicyShown)
     if arguments.json:
         show_json(policy)
         return 0
     over = ", which is over" if policy.expired else ""
-    print(f"version   {policy.version}, issued {policy.issued_at:%Y-%m-%d %H:%M} UTC")
-    print(f"good till {policy.expires_at:%Y-%m-%d %H:%M} UTC{over}")
+    print(f"version   {policy.version}, issued {agent.times.since(policy.issued_at)}")
+    print(f"good till {agent.times.by(policy.expires_at)}{over}")
     for signer in policy.signers:
         print(f"signed by {signer}")
     print()
@@ -63,7 +59,7 @@ def _show(arguments: argparse.Namespace) -> int:
 def _explain(arguments: argparse.Namespace) -> int:
     action = action_of(arguments.action)
     query = "" if arguments.device is None else f"?device={quote(device_id(arguments.device), safe='')}"
-    told = _agent(arguments).get(f"/v1/policy/actions/{action}{query}", ActionReport)
+    told = agent_of(arguments).get(f"/v1/policy/actions/{action}{query}", ActionReport)
     if arguments.json:
         show_json(told)
         return 0

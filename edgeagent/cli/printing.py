@@ -1,32 +1,19 @@
-"""Printing for people: tables, relative times, and text that a terminal cannot act on."""
+"""Printing: tables, JSON, colours, and text that a terminal cannot act on."""
 
-import argparse
 import io
 import json
+import os
 import sys
-from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Any, Final, NoReturn
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
-from typing_extensions import override
+from pydantic import JsonValue
 
 from edgeagent.contracts.door import Contract
 from edgeagent.contracts.reports.health import Level
+from edgeagent.core.short_names import shortened
 
 _COLOURS: Final = {Level.OK: "32", Level.WARNING: "33", Level.CRITICAL: "31", Level.UNKNOWN: "35"}
-_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
-
-
-class Parser(argparse.ArgumentParser):
-    """Reads words as argparse does, but takes no half words, and repeats none to the terminal unescaped."""
-
-    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - argparse's own, passed on
-        super().__init__(**settings, allow_abbrev=False)
-
-    @override
-    def error(self, message: str) -> NoReturn:
-        """Say what was wrong with the words, and exit with 2."""
-        super().error(safe(message))
 
 
 def survive_narrow_terminals() -> None:
@@ -40,9 +27,15 @@ def safe(text: str) -> str:
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
 
 
-def show_json(answer: Contract) -> None:
+def show_json(answer: Contract | Mapping[str, JsonValue]) -> None:
     """Print an answer as JSON, ASCII only."""
-    print(json.dumps(answer.model_dump(mode="json"), ensure_ascii=True, indent=2))
+    facts = answer.model_dump(mode="json") if isinstance(answer, Contract) else dict(answer)
+    print(json.dumps(facts, ensure_ascii=True, indent=2))
+
+
+def short_names(names: Iterable[str], *, wide: bool) -> Mapping[str, str]:
+    """How names are printed in a list: as short as tells them apart, or whole."""
+    return {name: name for name in names} if wide else shortened(names)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -53,27 +46,21 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def ago(seconds: float | None) -> str:
-    """A length of time before now, in one unit."""
-    if seconds is None:
-        return "never"
-    for size, unit in _UNITS:
-        if seconds >= 2 * size:
-            return f"{int(seconds // size)} {unit} ago"
-    return f"{int(seconds)} s ago"
+def is_coloured(choice: str) -> bool:
+    """Whether to colour: as ``--color`` says, or where a terminal shows it and nobody objects.
+
+    NO_COLOR is what no-color.org has agreed on; a terminal of the kind ``dumb`` knows no colours.
+    """
+    if choice != "auto":
+        return choice == "always"
+    wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return wanted and sys.stdout.isatty()
 
 
-def since(moment: datetime | None) -> str:
-    """How long ago a moment was, by this machine's clock."""
-    if moment is None:
-        return "-"
-    return ago(max(0.0, (datetime.now(UTC) - moment).total_seconds()))
-
-
-def level(standing: Level) -> str:
-    """A level, coloured on a terminal."""
+def level(standing: Level, *, coloured: bool) -> str:
+    """A level, as wide as each other."""
     word = standing.upper().ljust(8)
-    return f"\x1b[{_COLOURS[standing]}m{word}\x1b[0m" if sys.stdout.isatty() else word
+    return f"\x1b[{_COLOURS[standing]}m{word}\x1b[0m" if coloured else word
 
 
 def complain(error: str, advice: str = "") -> None:

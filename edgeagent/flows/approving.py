@@ -17,7 +17,7 @@ from edgeagent.core.freshness import BootDeadline
 from edgeagent.core.gate.approval import is_same_person
 from edgeagent.core.gate.world import Approval
 from edgeagent.core.lifecycle import State
-from edgeagent.errors import RejectedError
+from edgeagent.errors import RejectedError, UnknownError
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
 from edgeagent.ids import CommandId
@@ -112,7 +112,7 @@ def _waiting(rows: Sequence[Row], command: CommandId, request: ApproveRequest) -
     """The command on its device, if it is what was shown and waits."""
     row = next((row for row in rows if row.device == request.device), None)
     if row is None:
-        raise RejectedError(f"no command {command} for {request.device} has come")
+        raise UnknownError(f"no command {command} for {request.device} has come")
     if row.sha256 != request.sha256:
         raise RejectedError(f"{command} is not what was shown: its hash is {row.sha256}")
     if row.state not in _WAITS or row.sent:

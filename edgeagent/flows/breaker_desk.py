@@ -12,9 +12,10 @@ from edgeagent.contracts.event import Stream
 from edgeagent.contracts.policy import id_of_key
 from edgeagent.contracts.reports.breakers import BreakerReport, BreakerRequest, BreakersReport
 from edgeagent.core.breaker import Breaker, Phase, Scope
-from edgeagent.errors import RejectedError, TransientError
+from edgeagent.core.short_names import meant
+from edgeagent.errors import AmbiguousError, TransientError, UnknownError
 from edgeagent.flows.breakers import Breakers
-from edgeagent.ids import KeyId
+from edgeagent.ids import KeyId, key_id
 from edgeagent.store import breakers
 from edgeagent.store.database import Database
 
@@ -23,7 +24,6 @@ log = logging.getLogger(__name__)
 
 _NEVER: Final = timedelta(days=1)
 _AFTER_FAULT: Final = timedelta(seconds=1)
-_PREFIX: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +135,12 @@ class HubBreakers:
 
     def _scope(self, request: BreakerRequest) -> Scope:
         """Whose breaker is meant."""
-        typed = request.origin
-        found = [
-            key
-            for key, name in self._names().items()
-            if typed in {key, name} or (len(typed) >= _PREFIX and key.startswith(typed))
-        ]
-        if len(found) != 1:
-            raise RejectedError(f"{'no key is' if not found else 'several keys are'} called {typed}")
-        return Scope(found[0], request.action)
+        typed, names = request.origin, self._names()
+        called = [key for key, name in names.items() if name == typed]
+        begin_so = sorted(key for key in names if key.startswith(typed))
+        if len(called) > 1:
+            raise AmbiguousError(f"several keys are called {typed}: {', '.join(called)}")
+        key = called[0] if called else meant(typed, begin_so)
+        if key not in names:
+            raise UnknownError(f"no key is called {typed}")
+        return Scope(key_id(key), request.action)

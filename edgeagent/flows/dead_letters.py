@@ -32,7 +32,7 @@ from edgeagent.contracts.reports.dead_letters import (
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.envelope import unproven_payload
 from edgeagent.core.work import StepName
-from edgeagent.errors import RejectedError
+from edgeagent.errors import RejectedError, UnknownError
 from edgeagent.flows.replaying import Replaying, told
 from edgeagent.store import audit, dead_letters
 from edgeagent.store.audit import Act
@@ -68,7 +68,7 @@ class DeadLetters:
         def show(tx: Transaction) -> Letter:
             letter = dead_letters.find(tx, number)
             if letter is None:
-                raise RejectedError(f"there is no dead letter {number}")
+                raise UnknownError(f"there is no dead letter {number}")
             detail: dict[str, JsonValue] = {"dead_letter": number, "device": letter.device}
             self._record(tx, AuditKind.DEAD_LETTER_SHOWN, letter.command, actor, detail)
             return letter
@@ -141,7 +141,7 @@ class DeadLetters:
             raise RejectedError("say which: by number, or by action, device, reason, since")
         found = await self.store.read(partial(_meant, wanted=_waiting(wanted)))
         if wanted.number is not None and not found:
-            raise RejectedError(f"no dead letter {wanted.number} waits")
+            raise UnknownError(f"no dead letter {wanted.number} waits")
         return found
 
     def _record(

@@ -21,7 +21,7 @@ from edgeagent.core.envelope import Signer, sign, unproven_payload
 from edgeagent.core.freshness import CHANCE_BITS, BootDeadline
 from edgeagent.core.gate.verdict import Refuse
 from edgeagent.core.lifecycle import State
-from edgeagent.errors import RejectedError
+from edgeagent.errors import UnknownError
 from edgeagent.flows.admission import Admission, Arrival
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import CommandId, DeviceId, command_id
@@ -79,7 +79,7 @@ class LocalCommands:
         """
         found = await self.store.read(partial(_all_of, command=command, now=self.around.present()))
         if not found.commands:
-            raise RejectedError(f"no command {command} has come")
+            raise UnknownError(f"no command {command} has come")
         return found
 
     async def _one(self, command: CommandId, device: DeviceId) -> CommandReport | None:

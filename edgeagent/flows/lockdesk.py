@@ -13,7 +13,7 @@ from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.reports.locks import LockReport, LocksReport, ReleaseRequest
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.lifecycle import State
-from edgeagent.errors import BrokenInvariantError, RejectedError
+from edgeagent.errors import BrokenInvariantError, UnknownError
 from edgeagent.flows.desk import Desk
 from edgeagent.flows.losing import taken_over
 from edgeagent.flows.surroundings import Surroundings
@@ -51,7 +51,7 @@ class Locks:
         def release(tx: Transaction) -> tuple[Held, LockReport]:
             held = locks.of_device(tx, device, now)
             if held is None:
-                raise RejectedError(f"nobody works {device}")
+                raise UnknownError(f"nobody works {device}")
             report = _report(tx, held, now)
             locks.release(tx, locks.Key(device, held.token))
             row = inbox.by_run(tx, held.run)

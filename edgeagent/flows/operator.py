@@ -28,12 +28,13 @@ from edgeagent.contracts.reports.status import (
 from edgeagent.core.blame import Blame
 from edgeagent.core.lifecycle import OPEN
 from edgeagent.core.profile.match import Proposal
-from edgeagent.errors import RejectedError
+from edgeagent.core.short_names import meant
+from edgeagent.errors import RejectedError, UnknownError
 from edgeagent.flows.devices import Device
 from edgeagent.flows.gauges import set_clock, set_outbox, set_written
 from edgeagent.flows.health import Health
 from edgeagent.flows.local import LocalCommands
-from edgeagent.ids import CommandId, DeviceId
+from edgeagent.ids import CommandId, DeviceId, device_id
 from edgeagent.ids import label as checked_label
 from edgeagent.store import breakers, dead_letters, lines, outbox
 from edgeagent.store.database import Snapshot
@@ -86,19 +87,23 @@ class HubOperator:
         """One admitted device."""
         found = self.look.devices.get(device)
         if found is None:
-            raise RejectedError(f"{device} is not admitted")
+            raise UnknownError(f"{device} is not admitted")
         return _device(found, self.clock.boot())
 
     async def admit(self, request: AdmitRequest, actor: str) -> DeviceReport:
         """Take a device in, by its proposal or by what the request says."""
-        proposal = self.look.devices.proposals.get(request.device)
+        proposals = self.look.devices.proposals
+        # Whoever names the profile means the id as it stands: nobody has to have shown themselves.
+        begin_so = [name for name in sorted(proposals) if name.startswith(request.device)]
+        name = device_id(meant(request.device, [] if request.profile else begin_so))
+        proposal = proposals.get(name)
         profile = request.profile or (proposal.profile if proposal else None)
         if profile is None:
-            raise RejectedError(f"{request.device} has not shown itself: name its profile and parameters")
+            raise RejectedError(f"{name} has not shown itself: name its profile and parameters")
         proposed = dict(proposal.parameters) if proposal and proposal.profile == profile else {}
-        label = request.label or checked_label((proposal.label if proposal else "") or request.device)
+        label = request.label or checked_label((proposal.label if proposal else "") or name)
         device = await self.look.devices.admit(
-            request.device, profile, proposed | request.parameters, label, actor=actor
+            name, profile, proposed | request.parameters, label, actor=actor
         )
         return _device(device, self.clock.boot())
 

@@ -17,7 +17,7 @@ from edgeagent.core.audit_chain import AuditRow
 from edgeagent.core.envelope import unproven_payload
 from edgeagent.core.timeline import Noted, Way, spans_of
 from edgeagent.core.tracing import trace_of
-from edgeagent.errors import RejectedError
+from edgeagent.errors import UnknownError
 from edgeagent.ids import CommandId
 from edgeagent.store import audit, inbox, receipts
 from edgeagent.store.database import Database, Snapshot
@@ -40,7 +40,7 @@ def drawn(db: Snapshot, command: CommandId) -> TraceReport:
     """Draw the way of a command. Raises as ``trace``."""
     rows = inbox.by_command(db, command)
     if not rows:
-        raise RejectedError(f"no command {command} has come")
+        raise UnknownError(f"no command {command} has come")
     told = audit.about(db, command, receipts.spans(db, command), _MOST_ROWS)
     return TraceReport(command=command, ways=[_way(way_of(db, row, told)) for row in rows])
 

@@ -25,7 +25,7 @@ from edgeagent.contracts.reports.audit import (
 )
 from edgeagent.core.audit_chain import AuditKind, AuditRow, Break
 from edgeagent.core.trail import Anchor, Follower, anchors_of
-from edgeagent.errors import RejectedError
+from edgeagent.errors import RejectedError, UnknownError
 from edgeagent.flows.checkpoints import Checkpoints
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import Digest, HubId
@@ -70,7 +70,7 @@ class TrailDesk:
         """One row."""
         found = await self.store.read(partial(audit.rows, after=number - 1, most=1))
         if not found or found[0][0].number != number:
-            raise RejectedError(f"the trail has no row {number}")
+            raise UnknownError(f"the trail has no row {number}")
         return _row(*found[0])
 
     async def verify(self, wanted: VerifyWanted) -> VerifyReport:

@@ -10,7 +10,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from edgeagent.errors import RejectedError
+from edgeagent.errors import RejectedError, UnknownError
 from edgeagent.ids import DeviceId, Label
 from edgeagent.store.database import Snapshot, Transaction
 
@@ -73,7 +73,7 @@ def forget(tx: Transaction, device: DeviceId) -> None:
         RejectedError: no such device is admitted.
     """
     if tx.execute(_FORGET, {"device": device}) != 1:
-        raise RejectedError(f"{device} is not admitted")
+        raise UnknownError(f"{device} is not admitted")
 
 
 def load(db: Snapshot) -> list[Admitted]:

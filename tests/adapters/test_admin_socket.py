@@ -130,7 +130,7 @@ class TestWhatIsAnswered:
         async with open_door(tmp_path, folder, "dev-1") as door:
             answer = await door.asks("DELETE", "/v1/devices/dev-1")
 
-            assert (answer.status, answer.body) == (204, b"")
+            assert (answer.status, answer.body) == (200, b'{"device":"dev-1"}')
             assert door.desk.hub.devices.all() == []
 
 
@@ -143,15 +143,15 @@ class TestWhatIsRefused:
             pytest.param("GET", "/v1/teapot", None, 404, "/v1/teapot", id="an unknown path"),
             pytest.param("GET", "/", None, 404, "Not Found", id="no path"),
             pytest.param("PUT", "/v1/devices", b"{}", 405, "Not Allowed", id="an unknown method"),
-            pytest.param("GET", "/v1/devices/dev-9", None, 409, "not admitted", id="a stranger"),
+            pytest.param("GET", "/v1/devices/dev-9", None, 404, "not admitted", id="a stranger"),
             pytest.param(
-                "DELETE", "/v1/devices/dev-9", None, 409, "not admitted", id="letting a stranger go"
+                "DELETE", "/v1/devices/dev-9", None, 404, "not admitted", id="letting a stranger go"
             ),
             pytest.param("GET", "/v1/devices/dev%209", None, 400, "not a device id", id="no device id"),
             pytest.param(
                 "GET", "/v1/devices/..%2f..%2fetc", None, 400, "not a device id", id="a path in an id"
             ),
-            pytest.param("GET", "/v1/commands/c-9", None, 409, "no command", id="an unknown command"),
+            pytest.param("GET", "/v1/commands/c-9", None, 404, "no command", id="an unknown command"),
             pytest.param("POST", "/v1/devices", b"", 400, "not JSON", id="nothing"),
             pytest.param("POST", "/v1/devices", b'{"device":', 400, "not JSON", id="half of it"),
             pytest.param("POST", "/v1/devices", b"\xff\xfe", 400, "UTF-8", id="no UTF-8"),

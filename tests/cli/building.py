@@ -22,6 +22,7 @@ from edgeagent.adapters.admin.hub_routes import hub_routes
 from edgeagent.adapters.admin.socket import AdminSocket
 from edgeagent.cli.main import main
 from edgeagent.contracts.door import Contract, decode
+from edgeagent.flows.names import HubNames
 from tests.flows.operating import OperatorDesk, operated_hub
 
 C = TypeVar("C", bound=Contract)
@@ -107,7 +108,10 @@ async def terminal(tmp_path: Path, *devices: str) -> AsyncIterator[Attended]:
     """A hub that is well, with these devices."""
     async with lonely_terminal(tmp_path) as lonely, operated_hub(tmp_path, *devices) as desk:
         admin = AdminSocket(
-            lonely.run_dir / "admin.sock", [*hub_routes(desk.operator), *clock_routes(desk.time.desk)]
+            lonely.run_dir / "admin.sock",
+            [*hub_routes(desk.operator), *clock_routes(desk.time.desk)],
+            names=HubNames(desk.hub.store, desk.hub.devices),
+            clock=desk.clock,
         )
         await admin.open()
         try:

@@ -31,6 +31,7 @@ from edgeagent.flows.brokerwatch import BrokerWatch
 from edgeagent.flows.floorkeeping import FloorKeeping
 from edgeagent.flows.health import Health
 from edgeagent.flows.lockdesk import Locks
+from edgeagent.flows.names import HubNames
 from edgeagent.flows.operator import HubOperator
 from edgeagent.flows.policy_facts import PolicyFacts
 from edgeagent.flows.storekeeping import StoreKeeping
@@ -61,7 +62,8 @@ async def commanded(folder: Path, *, has_policy: bool = True) -> AsyncIterator[C
     if has_policy:
         await hub.has_policy()
     async with lonely_terminal(folder) as lonely:
-        admin = AdminSocket(lonely.run_dir / "admin.sock", _routes(hub, folder))
+        names = HubNames(hub.now.store, hub.now.devices)
+        admin = AdminSocket(lonely.run_dir / "admin.sock", _routes(hub, folder), names=names, clock=hub.clock)
         await admin.open()
         works: list[Callable[[], Coroutine[None, None, None]]] = [
             hub.now.upkeep.run,

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edgeagent.cli.asking import Agent, AgentDownError, AskingRefusedError
+from edgeagent.cli.asking import Agent
+from edgeagent.cli.failing import AgentDownError, AskingRefusedError
 from edgeagent.contracts.door import encode
 from edgeagent.contracts.reports.refusal import Refusal
 from edgeagent.contracts.reports.status import OutboxReport

@@ -30,11 +30,11 @@ async def test_the_last_commands_are_listed_newest_first(tmp_path: Path) -> None
         assert [each.action for each in as_json.commands] == ["volume", "power"]
 
 
-async def test_with_no_commands_there_is_a_head_only(tmp_path: Path) -> None:
+async def test_with_no_commands_it_is_said_so(tmp_path: Path) -> None:
     async with commanded(tmp_path) as terminal:
         said = await terminal.types("commands", "list")
 
-        assert (said.status, len(said.out.splitlines())) == (0, 1)
+        assert (said.status, said.out) == (0, "no command has come\n")
 
 
 async def test_one_is_shown_with_who_is_on_record_and_what_went_wrong(tmp_path: Path) -> None:

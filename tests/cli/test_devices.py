@@ -26,7 +26,7 @@ class TestListing:
             assert said.status == 0
             assert lines[1].split() == ["dev-1", "The", "dev-1", "thing", "online", "10", "s", "ago", "power"]
             assert lines[4].split() == ["dev-2", "The", "other", "lamp", "thing"]
-            assert lines[-1] == "next: edgeagent devices admit DEVICE"
+            assert lines[-1] == "  next: edgeagent devices admit DEVICE"
 
     async def test_nobody(self, tmp_path: Path) -> None:
         async with terminal(tmp_path) as typing:
@@ -72,7 +72,7 @@ class TestShowing:
             said = await typing.types("devices", "show", "dev-9")
 
             assert (said.status, said.out) == (1, "")
-            assert said.err == "edgeagent: dev-9 is not admitted\n"
+            assert said.err == "edgeagent: dev-9 is not admitted\n  next: edgeagent devices list\n"
 
     @pytest.mark.requirement("V5")
     async def test_what_is_no_id_is_not_even_asked_about(self, tmp_path: Path) -> None:

@@ -354,7 +354,7 @@ def test_a_file_that_is_not_there_is_the_operators_to_mend(
     said = typed("issuer", *words)
 
     assert (said.status, said.out) == (78, "")
-    assert "next: " not in said.err  # a hub's configuration has nothing to do with it
+    assert "next: ls -l " in said.err  # a hub's configuration has nothing to do with it
     assert "none" in said.err
     assert "Traceback" not in said.err
 

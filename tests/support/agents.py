@@ -22,7 +22,8 @@ from typing import Final, TypeVar
 
 from pydantic import JsonValue
 
-from edgeagent.cli.asking import Agent, AgentDownError
+from edgeagent.cli.asking import Agent
+from edgeagent.cli.failing import AgentDownError
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.door import Contract
 from edgeagent.contracts.reports.commands import SendReport, SendRequest

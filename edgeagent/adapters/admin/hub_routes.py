@@ -3,7 +3,7 @@
 from edgeagent.adapters.admin.route import Asked, Role, Route
 from edgeagent.contracts.door import Contract
 from edgeagent.contracts.reports.commands import SendRequest
-from edgeagent.contracts.reports.devices import AdmitRequest
+from edgeagent.contracts.reports.devices import AdmitRequest, ForgottenReport
 from edgeagent.ids import command_id, device_id
 from edgeagent.ports.operator import Operator
 
@@ -44,8 +44,10 @@ class _HubDoor:
     async def admit(self, asked: Asked) -> Contract:
         return await self._operator.admit(asked.read(AdmitRequest), asked.actor)
 
-    async def forget(self, asked: Asked) -> None:
-        await self._operator.forget(device_id(asked.names["device"]), asked.actor)
+    async def forget(self, asked: Asked) -> Contract:
+        device = device_id(asked.names["device"])
+        await self._operator.forget(device, asked.actor)
+        return ForgottenReport(device=device)
 
     async def commands(self, _asked: Asked) -> Contract:
         return await self._operator.commands()

@@ -1,13 +1,16 @@
 """The operator's door: HTTP over a Unix socket, for programs on this machine.
 
 Who asks is told by the kernel, not by the caller, and who may what is said in ``access``. Every answer is
-one of ``contracts/reports`` as JSON; a refusal carries what went wrong and what to do.
+one of ``contracts/reports`` as JSON; a refusal carries what went wrong and what to do. What names a command
+or a device in an address may be the beginning of its id. Each answer says when it was given, in
+``TIME_HEADER``, if the time is proven.
 """
 
+import grp
 import logging
 import os
 import pwd
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,10 +18,21 @@ from aiohttp import web
 
 from edgeagent.adapters.admin.access import Access, Peer, let_in, peer_of
 from edgeagent.adapters.admin.route import REQUEST_BYTES, Asked, Role, Route
+from edgeagent.clock import Clock, ClockSource
 from edgeagent.contracts.door import Contract, encode
-from edgeagent.contracts.reports.refusal import Refusal
-from edgeagent.errors import AgentError, ConfigurationError, MalformedError, RejectedError, TransientError
+from edgeagent.contracts.reports.refusal import TIME_HEADER, Kind, Refusal
+from edgeagent.contracts.scalars import timestamp_text
+from edgeagent.errors import (
+    AgentError,
+    AmbiguousError,
+    ConfigurationError,
+    MalformedError,
+    RejectedError,
+    TransientError,
+    UnknownError,
+)
 from edgeagent.metrics import Metrics
+from edgeagent.ports.names import Names
 
 log = logging.getLogger(__name__)
 
@@ -35,11 +49,16 @@ class AdminSocket:
         routes: Sequence[Route],
         access: Access = _OURSELVES,
         metrics: Metrics | None = None,
+        *,
+        names: Names | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._path = path
         self._routes = routes
         self._access = access
         self._metrics = metrics
+        self._names = names
+        self._clock = clock
         self._runner: web.AppRunner | None = None
 
     async def open(self) -> None:
@@ -84,8 +103,8 @@ class AdminSocket:
             if not self._access.allows(peer, route.role):
                 return self._turned_away(peer, route.role)
             asked = Asked(
-                names=request.match_info,
-                query=request.query,
+                names=await self._whole(request.match_info),
+                query=await self._whole(request.query),
                 body=await request.read(),
                 actor=_actor(peer),
             )
@@ -94,8 +113,27 @@ class AdminSocket:
 
         return answer
 
+    async def _whole(self, names: Mapping[str, str]) -> Mapping[str, str]:
+        """Complete the names in an address."""
+        if self._names is None:
+            return names
+        whole: dict[str, str] = dict(names)
+        if "command" in whole:
+            whole["command"] = await self._names.command(whole["command"])
+        if "device" in whole:
+            whole["device"] = await self._names.device(whole["device"])
+        return whole
+
     @web.middleware
     async def _answering(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Say the time beside each answer, where it is proven."""
+        response = await self._answered(request, handler)
+        wall = None if self._clock is None else self._clock.wall()
+        if wall is not None and wall.source is not ClockSource.NONE:
+            response.headers[TIME_HEADER] = timestamp_text(wall.best)
+        return response
+
+    async def _answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Tell nothing to who may not even look, and turn what goes wrong into answers."""
         peer = _peer(request)
         if not self._access.allows(peer, Role.VIEW):
@@ -103,7 +141,7 @@ class AdminSocket:
         try:
             return await handler(request)
         except web.HTTPException as why:
-            return _refusal(why.status, f"{request.method} {request.path}: {why.reason}")
+            return _refusal(why.status, Kind.MALFORMED, f"{request.method} {request.path}: {why.reason}")
         except AgentError as why:
             return _answer_to(why, request)
 
@@ -112,32 +150,47 @@ class AdminSocket:
         if self._metrics is not None:
             self._metrics.admin_refused.labels(role).inc()
         if role is Role.OPERATE:
-            return _refusal(
-                403, "you may look, and not have things done", "ask somebody of [hub] operate_group"
-            )
-        return _refusal(403, "you may not use this agent", "use sudo, or be in [hub] view_group")
+            advice = _joining("operate_group", self._access.operate)
+            return _refusal(403, Kind.FORBIDDEN, "you may look, and not have things done", advice)
+        advice = _joining("view_group", self._access.view)
+        return _refusal(403, Kind.FORBIDDEN, "you may not use this agent", advice)
+
+
+def _joining(key: str, group: int | None) -> str:
+    """What lets somebody in: sudo, or the group that there is for it."""
+    if group is None:
+        return f"sudo edgeagent; [hub] {key} could name a group that may, too"
+    try:
+        name = grp.getgrgid(group).gr_name
+    except KeyError:
+        name = str(group)
+    return f"sudo edgeagent, or sudo usermod -aG {name} USER and log in again: it is [hub] {key}"
 
 
 def _answer_to(why: AgentError, request: web.Request) -> web.Response:
     """What an error of ours means for who has asked."""
     match why:
         case MalformedError():
-            return _refusal(400, str(why))
+            return _refusal(400, Kind.MALFORMED, str(why))
+        case UnknownError():
+            return _refusal(404, Kind.UNKNOWN, str(why))
+        case AmbiguousError():
+            return _refusal(409, Kind.AMBIGUOUS, str(why))
         case RejectedError():
-            return _refusal(409, str(why))
+            return _refusal(409, Kind.REFUSED, str(why))
         case TransientError():
-            return _refusal(503, str(why), "try again; see edgeagent health")
+            return _refusal(503, Kind.BUSY, str(why), "edgeagent health, then try again")
         case _:
             log.error("request failed", extra={"path": request.path}, exc_info=why)
-            return _refusal(500, "the agent failed; see its log")
+            return _refusal(500, Kind.FAILED, "the agent failed; see its log")
 
 
 def _json(answer: Contract, status: int = 200) -> web.Response:
     return web.Response(body=encode(answer), status=status, content_type="application/json")
 
 
-def _refusal(status: int, error: str, advice: str = "") -> web.Response:
-    return _json(Refusal(error=error, advice=advice), status)
+def _refusal(status: int, kind: Kind, error: str, advice: str = "") -> web.Response:
+    return _json(Refusal(kind=kind, error=error, advice=advice), status)
 
 
 def _peer(request: web.Request) -> Peer:

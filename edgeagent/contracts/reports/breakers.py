@@ -14,7 +14,7 @@ class BreakerRequest(Contract):
 
     Attributes:
         action: of which action.
-        origin: of whose: a key's id or the first eight digits of it, its name in the policy, or ``hub``.
+        origin: of whose: a key's id or the beginning of it, its name in the policy, or ``hub``.
         reason: for people.
     """
 

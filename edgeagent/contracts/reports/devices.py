@@ -44,6 +44,16 @@ class DeviceReport(Contract):
     unsafe_messages: int
 
 
+class ForgottenReport(Contract):
+    """A device that was let go.
+
+    Attributes:
+        device: its id, whole.
+    """
+
+    device: DeviceIdField
+
+
 class ProposalReport(Contract):
     """A device that has shown itself and waits for admission."""
 

@@ -1,0 +1,246 @@
+"""What goes wrong on a command line: what it is, what to type next, and the exit status.
+
+All of it is made here, out of the error and the words that were typed. People get it on standard error; with
+``--json`` it is the one object on standard output: ``{"error": {"kind", "message", "next"}}``.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from edgeagent.cli.printing import complain, safe
+from edgeagent.contracts.door import faults
+from edgeagent.contracts.reports.refusal import Kind, Refusal
+from edgeagent.errors import (
+    AgentError,
+    AmbiguousError,
+    BrokenInvariantError,
+    ConfigurationError,
+    MalformedError,
+    RejectedError,
+    TransientError,
+    UnknownError,
+)
+from edgeagent.ports.links import LinkError, Trouble
+
+EXIT_FAILED: Final = 1
+EXIT_WORDS: Final = 2
+EXIT_NO_AGENT: Final = 69
+EXIT_CONFIGURATION: Final = 78
+
+WORDS: Final = "words"
+"""The kind of failure that is told of words that are none."""
+AGENT_DOWN: Final = "agent_down"
+"""That nobody answers on the agent's socket."""
+CONFIGURATION: Final = "configuration"
+"""That a file of the operator's is wrong or cannot be read."""
+PEER: Final = "peer"
+"""That the queue cannot be used."""
+
+# Where to look, after a no; and where it stands what things are called.
+_LISTS: Final = {
+    "approvals": "edgeagent commands list",
+    "audit": "edgeagent audit list",
+    "backup": "edgeagent health",
+    "breakers": "edgeagent breakers list",
+    "clock": "edgeagent clock show",
+    "commands": "edgeagent commands list",
+    "config": "edgeagent config keys",
+    "dead-letters": "edgeagent dead-letters list",
+    "devices": "edgeagent devices list",
+    "hub": "edgeagent hub stops",
+    "locks": "edgeagent locks list",
+    "outbox": "edgeagent health",
+    "policy": "edgeagent policy show",
+    "run": "edgeagent config check",
+    "send": "edgeagent devices list, edgeagent policy show",
+    "status": "edgeagent health",
+    "worker": "edgeagent health",
+}
+_OF_PEER: Final = {
+    Trouble.UNREACHABLE: "curl -v {queue}, and look at the network and the address",
+    Trouble.TLS: "name its certificates with --ca-file, and see that this machine's clock is right",
+    Trouble.LOGIN: "look at --token-file; the queue's side makes a token by edgeagent issuer token new",
+    Trouble.CAPTIVE_PORTAL: "curl -v {queue}: something else answers there",
+    Trouble.BUSY: "wait a minute, and type it again",
+    Trouble.BROKEN_ANSWER: "curl -v {queue}, and install the same version on both sides",
+}
+
+
+class WordsError(RejectedError):
+    """What was typed are no words of ours.
+
+    Attributes:
+        usage: which there are.
+    """
+
+    def __init__(self, message: str, usage: str = "") -> None:
+        super().__init__(message)
+        self.usage = usage
+
+
+class AdvisedError(RejectedError):
+    """Something is not done, and whoever says so knows what to do.
+
+    Attributes:
+        advice: what to type next.
+    """
+
+    def __init__(self, message: str, advice: str) -> None:
+        super().__init__(message)
+        self.advice = advice
+
+
+class AgentDownError(TransientError):
+    """No agent answers on the socket."""
+
+
+class StrangeAnswerError(MalformedError):
+    """The agent answered what we cannot read."""
+
+
+class AskingRefusedError(RejectedError):
+    """The agent said no.
+
+    Attributes:
+        kind: what stands in the way.
+        advice: what it said to do; may be empty.
+    """
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.error)
+        self.kind = refusal.kind
+        self.advice = refusal.advice
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How a command line has failed.
+
+    Attributes:
+        kind: for programs.
+        messages: what went wrong; each mistake by itself.
+        next: what to type next.
+        status: to exit with.
+        usage: which words there are, where they were wrong.
+    """
+
+    kind: str
+    messages: Sequence[str]
+    next: str
+    status: int = EXIT_FAILED
+    usage: str = ""
+
+    def tell(self, *, as_json: bool) -> int:
+        """Tell people or programs.
+
+        Returns:
+            The exit status.
+        """
+        if as_json:
+            told = {"kind": self.kind, "message": "\n".join(self.messages), "next": self.next}
+            print(json.dumps({"error": told}, ensure_ascii=True, indent=2))
+            return self.status
+        if self.usage:
+            print(safe(self.usage.rstrip()).replace("\\n", "\n"), file=sys.stderr)
+        *before, last = self.messages
+        for mistake in before:
+            complain(mistake)
+        complain(last, self.next)
+        return self.status
+
+
+def failure(
+    why: AgentError | ValidationError, path: Sequence[str], arguments: argparse.Namespace | None = None
+) -> Failure:
+    """What an error comes to.
+
+    Args:
+        why: the error.
+        path: the nouns and verbs that were typed.
+        arguments: what was read of the rest; None where it could not be.
+    """
+    help_ = " ".join(["edgeagent", *path, "--help"])
+    lists = _LISTS.get(path[0], help_) if path else help_
+    match why:
+        case WordsError():
+            told = Failure(WORDS, [str(why)], help_, EXIT_WORDS, why.usage)
+        case AgentDownError():
+            advice = "systemctl status edgeagent, or start it with edgeagent run; edgeagent health"
+            told = Failure(AGENT_DOWN, [str(why)], advice, EXIT_NO_AGENT)
+        case ConfigurationError():
+            is_hubs = path[:1] != ["issuer"]
+            advice = _of_file(why) or ("edgeagent config check" if is_hubs else help_)
+            told = Failure(CONFIGURATION, str(why).split("\n"), advice, EXIT_CONFIGURATION)
+        case AskingRefusedError():
+            told = Failure(why.kind, [str(why)], why.advice or _after(why.kind, help_, lists))
+        case AdvisedError():
+            told = Failure(Kind.REFUSED, [str(why)], why.advice)
+        case LinkError():
+            queue = None if arguments is None else vars(arguments).get("queue")
+            told = Failure(PEER, [str(why)], _OF_PEER[why.trouble].format(queue=queue or "URL"))
+        case ValidationError():
+            # What was typed fits no request of ours.
+            told = Failure(Kind.MALFORMED, [faults(why)], help_)
+        case StrangeAnswerError():
+            advice = "install the same version on both sides, and systemctl restart edgeagent"
+            told = Failure(Kind.FAILED, [str(why)], advice)
+        case _:
+            kind = _kind_of(why)
+            told = Failure(kind, [str(why)], _of_file(why) or _after(kind, help_, lists))
+    return told
+
+
+def _kind_of(why: AgentError) -> Kind:
+    """What stands in the way, of what went wrong on this side."""
+    match why:
+        case UnknownError():
+            return Kind.UNKNOWN
+        case AmbiguousError():
+            return Kind.AMBIGUOUS
+        case MalformedError():
+            return Kind.MALFORMED
+        case TransientError():
+            return Kind.BUSY
+        case BrokenInvariantError():
+            return Kind.FAILED
+        case _:
+            return Kind.REFUSED
+
+
+def _after(kind: Kind, help_: str, lists: str) -> str:
+    """What to type after a no of some kind."""
+    return {
+        Kind.MALFORMED: help_,
+        Kind.UNKNOWN: lists,
+        Kind.AMBIGUOUS: "type more of it",
+        Kind.REFUSED: lists,
+        Kind.FORBIDDEN: "use sudo",
+        Kind.BUSY: "edgeagent health, then try again",
+        Kind.FAILED: "journalctl -u edgeagent -n 50",
+    }[kind]
+
+
+def _of_file(why: BaseException) -> str:
+    """What to type where a file is at the root of it; empty where none is."""
+    cause: BaseException | None = why
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__
+    if cause is None or not isinstance(cause.filename, str | Path):
+        return ""
+    file = Path(cause.filename)
+    match cause:
+        case FileExistsError():
+            return f"name another file, or put {file} away"
+        case FileNotFoundError() | NotADirectoryError():
+            return f"ls -l {file.parent}"
+        case PermissionError():
+            return f"ls -ld {file}, and use sudo if you may"
+        case _:
+            return f"ls -ld {file}; df {file.parent}"
