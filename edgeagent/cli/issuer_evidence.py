@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import JsonValue
+
 from edgeagent.cli.issuer_asking import add_login, client_of, finished
 from edgeagent.cli.printing import safe, show_json
 from edgeagent.cli.words import Nouns
@@ -97,15 +99,19 @@ def _prove(arguments: argparse.Namespace) -> int:
         print(encode(evidence).decode())
         return 0
     _write_new(arguments.out, encode(evidence) + b"\n")
-    _tell(evidence)
+    _tell(arguments, evidence)
     return 0
 
 
-def _tell(evidence: "Evidence") -> None:
+def _tell(arguments: argparse.Namespace, evidence: "Evidence") -> None:
     rows = 0 if evidence.trail is None else len(evidence.trail.rows)
+    missing = {each.keyid for each in evidence.envelope.signatures} - set(evidence.keys)
+    if arguments.json:
+        facts: dict[str, JsonValue] = {"receipts": len(evidence.receipts), "rows": rows}
+        show_json(facts | {"missing_keys": [*sorted(missing)], "file": str(arguments.out)})
+        return
     print(f"receipts   {len(evidence.receipts)}, signed by the hub")
     print(f"audit rows {rows or 'none: no export was given'}")
-    missing = {each.keyid for each in evidence.envelope.signatures} - set(evidence.keys)
     for name in sorted(missing):
         print(f"not there  the public key {name}; give it with --key")
 
@@ -119,6 +125,12 @@ def _check(arguments: argparse.Namespace) -> int:
     except OSError as why:
         raise RejectedError(f"cannot read {arguments.file}: {why.strerror}") from why
     proven = checked(decode(Evidence, raw, limit=EVIDENCE_BYTES), arguments.hub_key)
+    if arguments.json:
+        receipts: list[JsonValue] = [each.model_dump(mode="json") for each in proven.receipts]
+        facts: dict[str, JsonValue] = {"receipts": receipts, "rows": proven.rows}
+        names: dict[str, JsonValue] = {"signers": [*proven.signers], "unchecked": [*proven.unknown]}
+        show_json(facts | names | {"hub_key_checked": arguments.hub_key is not None})
+        return 0
     for receipt in proven.receipts:
         print(f"{receipt.command} {receipt.device} {receipt.action}: {receipt.outcome}")
     for name in proven.signers:

@@ -5,9 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import JsonValue
+
 from edgeagent.cli.issuer_asking import clock, passphrase_of
-from edgeagent.cli.issuer_repository import add_folder, folder_of, publisher_of, show_expiries
-from edgeagent.cli.printing import safe
+from edgeagent.cli.issuer_repository import add_folder, expiries, folder_of, publisher_of, show_expiries
+from edgeagent.cli.printing import safe, show_json
 from edgeagent.cli.words import Nouns
 from edgeagent.errors import ConfigurationError
 
@@ -52,6 +54,10 @@ def _new_key(arguments: argparse.Namespace) -> int:
     save_key(key, arguments.file, passphrase=passphrase_of(arguments))
     public = arguments.file.with_name(arguments.file.name + ".pub")
     save_public_key(key.public, public)
+    if arguments.json:
+        files: list[JsonValue] = [str(arguments.file), str(public)]
+        show_json({"key": key.id, "public": key.public.hex(), "files": files})
+        return 0
     print(f"key     {key.id}\npublic  {key.public.hex()}\nfiles   {safe(f'{arguments.file} {public}')}")
     return 0
 
@@ -61,7 +67,10 @@ def _show_key(arguments: argparse.Namespace) -> int:
     from edgeagent.issuer.keys import load_public_key
 
     public = load_public_key(arguments.file)
-    print(f"key     {id_of_key(public)}\npublic  {public.hex()}")
+    if arguments.json:
+        show_json({"key": id_of_key(public), "public": public.hex()})
+    else:
+        print(f"key     {id_of_key(public)}\npublic  {public.hex()}")
     return 0
 
 
@@ -82,6 +91,10 @@ def _change(arguments: argparse.Namespace, change: "Callable[[Keychain], Changed
     folder = folder_of(arguments)
     with folder.alone():
         changed = change(Keychain(folder, publisher_of(folder, arguments), clock()))
+    if arguments.json:
+        made: list[JsonValue] = [str(file) for file in changed.made]
+        show_json(expiries(changed.trusted) | {"made": made, "next": [*changed.told]})
+        return 0
     show_expiries(changed.trusted)
     for file in changed.made:
         print(f"made      {file}")
@@ -101,5 +114,8 @@ def _new_token(arguments: argparse.Namespace) -> int:
         arguments.tokens.chmod(0o600)
     except OSError as why:
         raise ConfigurationError(f"cannot write {arguments.tokens}: {why.strerror}") from why
-    print(token)
+    if arguments.json:
+        show_json({"name": arguments.name, "role": arguments.role, "token": token})
+    else:
+        print(token)
     return 0

@@ -4,9 +4,10 @@ import argparse
 from pathlib import Path
 
 from edgeagent.cli.issuer_asking import add_signing, clock, signers_of
-from edgeagent.cli.issuer_repository import add_folder, folder_of, publisher_of, show_expiries
-from edgeagent.cli.printing import safe
+from edgeagent.cli.issuer_repository import add_folder, expiries, folder_of, publisher_of, show_expiries
+from edgeagent.cli.printing import safe, show_json
 from edgeagent.cli.words import Nouns
+from edgeagent.contracts.scalars import timestamp_text
 from edgeagent.errors import ConfigurationError
 
 
@@ -35,6 +36,10 @@ def _sign_policy(arguments: argparse.Namespace) -> int:
         arguments.out.write_bytes(envelope)
     except OSError as why:
         raise ConfigurationError(f"cannot write {arguments.out}: {why.strerror}") from why
+    if arguments.json:
+        until = timestamp_text(policy.expires_at)
+        show_json({"version": policy.version, "until": until, "file": str(arguments.out)})
+        return 0
     print(f"policy version {policy.version}, until {policy.expires_at:%Y-%m-%d}: {safe(str(arguments.out))}")
     return 0
 
@@ -45,12 +50,20 @@ def _publish(arguments: argparse.Namespace) -> int:
     policy = load_policy(arguments.file, now=clock().wall().best)
     folder = folder_of(arguments)
     with folder.alone():
-        show_expiries(publisher_of(folder, arguments).publish(policy))
+        trusted = publisher_of(folder, arguments).publish(policy)
+    if arguments.json:
+        show_json(expiries(trusted))
+    else:
+        show_expiries(trusted)
     return 0
 
 
-def _sample(_arguments: argparse.Namespace) -> int:
+def _sample(arguments: argparse.Namespace) -> int:
     from importlib.resources import files
 
-    print(files("edgeagent.issuer.repository").joinpath("sample.toml").read_text("utf-8"), end="")
+    sample = files("edgeagent.issuer.repository").joinpath("sample.toml").read_text("utf-8")
+    if arguments.json:
+        show_json({"policy": sample})
+    else:
+        print(sample, end="")
     return 0

@@ -2,9 +2,10 @@
 
 import argparse
 import sys
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from pydantic import JsonValue
 
 from edgeagent.cli.arguments import length_of_time
 from edgeagent.cli.issuer_asking import (
@@ -16,8 +17,9 @@ from edgeagent.cli.issuer_asking import (
     new_passphrase,
     passphrase_of,
 )
-from edgeagent.cli.printing import complain, safe
+from edgeagent.cli.printing import complain, safe, show_json
 from edgeagent.cli.words import Nouns
+from edgeagent.contracts.scalars import timestamp_text
 
 if TYPE_CHECKING:
     from edgeagent.issuer.repository.folder import IssuerFolder
@@ -99,6 +101,12 @@ def publisher_of(folder: "IssuerFolder", arguments: argparse.Namespace) -> "Publ
     return Publisher(folder, clock(), _lifetimes_of(arguments))
 
 
+def expiries(trusted: "Trusted") -> dict[str, JsonValue]:
+    """What is in force, and what ends when, for programs."""
+    ends: dict[str, JsonValue] = {part: timestamp_text(end) for part, end in trusted.expiries.items()}
+    return {"policy": trusted.policy.version, "root": trusted.root.signed.version, "until": ends}
+
+
 def show_expiries(trusted: "Trusted") -> None:
     """Say what is in force, and what ends when."""
     print(f"policy {trusted.policy.version}, root {trusted.root.signed.version}")
@@ -139,7 +147,12 @@ def _init(arguments: argparse.Namespace) -> int:
         policy_signer=external,
         lifetimes=_lifetimes_of(arguments),
     )
-    _explain(folder, found(folder, plan, clock()))
+    founded = found(folder, plan, clock())
+    if arguments.json:
+        made: list[JsonValue] = [str(key) for key in founded.keys]
+        show_json(expiries(founded.trusted) | {"made": made, "serve": str(folder.files.folder)})
+    else:
+        _explain(folder, founded)
     return 0
 
 
@@ -162,10 +175,9 @@ def _refresh(arguments: argparse.Namespace) -> int:
     with folder.alone():
         publisher = publisher_of(folder, arguments)
         trusted = publisher.renew() if arguments.offline_keys else publisher.refresh()
-    show_expiries(trusted)
     # What was just renewed is as long as it was asked to be.
     renewed = {"snapshot", "timestamp"} | ({"root", "targets"} if arguments.offline_keys else set())
-    return _warn(trusted, clock().wall().best, renewed)
+    return _warn(arguments, trusted, renewed)
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -173,16 +185,23 @@ def _check(arguments: argparse.Namespace) -> int:
     from edgeagent.issuer.repository.trusted import read_trusted
 
     trusted = read_trusted(RepositoryFiles(arguments.folder / "repository"))
-    show_expiries(trusted)
-    return _warn(trusted, clock().wall().best, set())
+    return _warn(arguments, trusted, set())
 
 
-def _warn(trusted: "Trusted", now: datetime, renewed: set[str]) -> int:
+def _warn(arguments: argparse.Namespace, trusted: "Trusted", renewed: set[str]) -> int:
+    """Say what is in force, and what of it somebody has to renew."""
     from edgeagent.issuer.repository.ending import REMEDIES, ends_soon
 
+    now = clock().wall().best
     ending = [part for part in ends_soon(trusted, now) if part not in renewed]
+    status = EXIT_ENDS_SOON if ending else 0
+    if arguments.json:
+        soon: dict[str, JsonValue] = {part: REMEDIES[part] for part in ending}
+        show_json(expiries(trusted) | {"ending": soon})
+        return status
+    show_expiries(trusted)
     sys.stdout.flush()
     for part in ending:
         word = "has ended" if trusted.expiries[part] <= now else "ends soon"
         complain(safe(f"{part} {word}"), REMEDIES[part])
-    return EXIT_ENDS_SOON if ending else 0
+    return status

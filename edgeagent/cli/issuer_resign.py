@@ -2,14 +2,20 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pydantic import JsonValue
+
+from edgeagent.cli.agreeing import agrees
 from edgeagent.cli.arguments import length_of_time
+from edgeagent.cli.failing import PEER, AdvisedError
 from edgeagent.cli.issuer_asking import add_login, add_signing, client_of, clock, finished, signers_of
 from edgeagent.cli.issuer_queue import read_envelope
-from edgeagent.cli.printing import complain, safe
+from edgeagent.cli.printing import complain, safe, show_json
 from edgeagent.cli.words import Nouns
-from edgeagent.errors import RejectedError
+from edgeagent.errors import RejectedError, TransientError
 from edgeagent.ids import CommandId, Epoch, command_id, hub_id
 from edgeagent.ids import epoch as checked_epoch
 
@@ -50,7 +56,7 @@ def _resign(arguments: argparse.Namespace) -> int:
     if arguments.hub is None or arguments.queue is None or arguments.token_file is None:
         raise RejectedError("name the --hub, and the --queue with a --token-file")
     if arguments.all and not arguments.yes and not sys.stdin.isatty():
-        raise RejectedError("--all asks for each command: sit at a terminal, or say --yes")
+        raise AdvisedError("--all asks for each command: nobody is there to be asked", "add --yes")
     return finished(_of_queue(arguments, issuer))
 
 
@@ -75,21 +81,65 @@ async def _of_queue(arguments: argparse.Namespace, issuer: "Issuer") -> int:
     async with client_of(arguments) as client:
         if not arguments.all:
             command = await _refused(client, arguments, arguments.command)
-            await _send_anew(client, arguments, issuer, command)
-            return 0
-        status = 0
-        async for id_ in refused_for_their_epoch(client, arguments.hub):
-            try:
-                command = await _refused(client, arguments, id_)
-                if command.expires_at <= clock().wall().best:
-                    print(f"{id_} its time is over")
-                elif arguments.yes or _is_wanted(command):
-                    await _send_anew(client, arguments, issuer, command)
-            except RejectedError as why:
-                # One that cannot be signed anew keeps none of the others from it.
-                complain(f"{id_}: {why}")
-                status = 1
-        return status
+            anew = _said(arguments, await _send_anew(client, arguments, issuer, command))
+            return _tell(arguments, [anew])
+        status, told = 0, list[_Anew]()
+        try:
+            async for id_ in refused_for_their_epoch(client, arguments.hub):
+                try:
+                    command = await _refused(client, arguments, id_)
+                    if command.expires_at <= clock().wall().best:
+                        told.append(_said(arguments, _Anew(command, failed="its time is over")))
+                    elif arguments.yes or _is_wanted(command):
+                        told.append(_said(arguments, await _send_anew(client, arguments, issuer, command)))
+                except RejectedError as why:
+                    # One that cannot be signed anew keeps none of the others from it.
+                    complain(f"{id_}: {why}", f"edgeagent issuer watch {arguments.hub} {id_}")
+                    status = 1
+        except TransientError as why:
+            if not arguments.json:
+                raise
+            # What was signed anew has to be known, whatever comes after it.
+            return _tell(arguments, told, failed=str(why))
+        return _tell(arguments, told) or status
+
+
+@dataclass(frozen=True, slots=True)
+class _Anew:
+    """What became of a command that was to be signed anew.
+
+    Attributes:
+        old: the command.
+        new: the id of the new one; None where there is none.
+        failed: why not.
+    """
+
+    old: "Command"
+    new: CommandId | None = None
+    failed: str = ""
+
+
+def _said(arguments: argparse.Namespace, anew: _Anew) -> _Anew:
+    """Tell people at once what became of a command."""
+    became = f"signed anew as {anew.new}, the same operation {anew.old.operation}"
+    if not arguments.json:
+        print(safe(f"{anew.old.id} {anew.failed or became}"), flush=True)
+    return anew
+
+
+def _tell(arguments: argparse.Namespace, told: Sequence[_Anew], failed: str = "") -> int:
+    """Tell programs at the end what became of all; and what has ended it too early."""
+    if not arguments.json:
+        return 0
+    commands: list[JsonValue] = [
+        {"command": each.old.id, "anew": each.new, "operation": each.old.operation, "why": each.failed}
+        for each in told
+    ]
+    facts: dict[str, JsonValue] = {"commands": commands}
+    if failed:
+        facts["error"] = {"kind": PEER, "message": failed, "next": "type it again"}
+    show_json(facts)
+    return 1 if failed else 0
 
 
 async def _refused(client: "IssuerClient", arguments: argparse.Namespace, id_: CommandId) -> "Command":
@@ -102,19 +152,21 @@ async def _refused(client: "IssuerClient", arguments: argparse.Namespace, id_: C
 
     status = await client.status(arguments.hub, id_)
     if not was_refused_for_its_epoch(status):
-        raise RejectedError(f"command {id_} was not refused for its epoch; see: edgeagent issuer watch")
+        raise AdvisedError(
+            f"command {id_} was not refused for its epoch", f"edgeagent issuer watch {arguments.hub} {id_}"
+        )
     return command_in((await client.envelopes(arguments.hub, id_))[-1])
 
 
 async def _send_anew(
     client: "IssuerClient", arguments: argparse.Namespace, issuer: "Issuer", command: "Command"
-) -> None:
+) -> _Anew:
     from edgeagent.issuer.resigning import same_intent
 
     epoch = await _epoch_of(client, command)
     signed = issuer.sign(same_intent(command, epoch, valid_for=arguments.valid_for))
     await client.send(signed)
-    print(f"{command.id} signed anew as {signed.command.id}, the same operation {safe(command.operation)}")
+    return _Anew(command, signed.command.id)
 
 
 async def _epoch_of(client: "IssuerClient", command: "Command") -> Epoch:
@@ -126,5 +178,6 @@ async def _epoch_of(client: "IssuerClient", command: "Command") -> Epoch:
 
 def _is_wanted(command: "Command") -> bool:
     words = " ".join(f"{name}={value}" for name, value in command.arguments.items())
-    print(safe(f"{command.id}  {', '.join(command.devices)}  {command.action} {words}"))
-    return input("sign it anew? [y/N] ").strip().lower() in {"y", "yes"}
+    return agrees(
+        f"{command.id}  {', '.join(command.devices)}  {command.action} {words}: sign it anew?", "add --yes"
+    )
