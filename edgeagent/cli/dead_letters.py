@@ -211,10 +211,18 @@ def _export(arguments: argparse.Namespace) -> int:
         handle = os.open(arguments.file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as why:
         raise RejectedError(f"{arguments.file}: {why.strerror}") from why
-    with os.fdopen(handle, "wb") as out:
-        for letter in _pages(agent, wanted):
-            out.write(encode(letter) + b"\n")
-            lines += 1
+    whole = False
+    try:
+        with os.fdopen(handle, "wb") as out:
+            for letter in _pages(agent, wanted):
+                out.write(encode(letter) + b"\n")
+                lines += 1
+        whole = True
+    except OSError as why:
+        raise RejectedError(f"cannot write {arguments.file}: {why.strerror}") from why
+    finally:
+        if not whole:
+            arguments.file.unlink(missing_ok=True)
     if arguments.json:
         show_json({"file": str(arguments.file), "letters": lines})
     else:

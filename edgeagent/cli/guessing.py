@@ -8,5 +8,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     # Only those who mistype pay for it.
     from difflib import get_close_matches
 
-    near = get_close_matches(word.lower(), sorted(set(known)), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    # The dashes of an option are in all of them, and make none nearer.
+    by_letters = {each.strip("-"): each for each in sorted(set(known))}
+    near = get_close_matches(word.lower().strip("-"), by_letters, n=1)
+    return f"; did you mean {by_letters[near[0]]}?" if near else ""

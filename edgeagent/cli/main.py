@@ -46,7 +46,7 @@ EXIT_INTERRUPTED: Final = 130
 EXIT_NOBODY_READS: Final = 141
 
 _ANYWHERE: Final = frozenset({"--json", "--utc", "--wide"})
-_COLOR: Final = "--color"
+_ANYWHERE_WITH_VALUE: Final = ("--color", "--config")
 
 Handler = Callable[[argparse.Namespace], int]
 
@@ -80,18 +80,18 @@ def main(words: Sequence[str] | None = None) -> int:
 def parser() -> Parser:
     """Everything that can be typed."""
     top = Parser(prog="edgeagent", description="The agent on a venue's hub.")
-    top.add_argument(
+    anywhere = top.add_argument_group("options that may stand anywhere")
+    anywhere.add_argument(
         "--config",
         type=Path,
         default=Path(os.environ.get("EDGEAGENT_CONFIG", DEFAULT_PATH)),
         help=f"the configuration (default: $EDGEAGENT_CONFIG or {DEFAULT_PATH})",
     )
-    anywhere = top.add_argument_group("options that may stand anywhere")
     anywhere.add_argument("--json", action="store_true", help="print one JSON object, errors too")
     anywhere.add_argument("--utc", action="store_true", help="print times as they are, not how long ago")
     anywhere.add_argument("--wide", action="store_true", help="print ids whole in lists")
     anywhere.add_argument(
-        _COLOR, choices=("auto", "always", "never"), default="auto", help="auto: on a terminal only"
+        "--color", choices=("auto", "always", "never"), default="auto", help="auto: on a terminal only"
     )
     nouns = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for noun in (
@@ -134,7 +134,7 @@ def _parsed(top: Parser, following: Parser, words: Sequence[str]) -> argparse.Na
         # A word that is to be an id and is none.
         raise WordsError(str(why)) from why
     if strange:
-        raise unknown_words(following, strange)
+        raise unknown_words([top, following], strange)
     return arguments
 
 
@@ -147,8 +147,8 @@ def _lifted(typed: Sequence[str]) -> tuple[list[str], list[str]]:
     first: list[str] = []
     others: list[str] = []
     for place, word in enumerate(typed[:end]):
-        is_value = place > 0 and typed[place - 1] == _COLOR
-        is_first = is_value or word in _ANYWHERE or word == _COLOR or word.startswith(f"{_COLOR}=")
+        is_value = place > 0 and typed[place - 1] in _ANYWHERE_WITH_VALUE
+        is_first = is_value or word in _ANYWHERE or word.partition("=")[0] in _ANYWHERE_WITH_VALUE
         (first if is_first else others).append(word)
     return [*first, *others], list(typed[end:])
 

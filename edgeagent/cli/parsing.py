@@ -66,9 +66,9 @@ def leaf(parser: Parser, typed: Sequence[str]) -> tuple[list[str], Parser]:
     return path, parser
 
 
-def unknown_words(parser: Parser, strange: Sequence[str]) -> WordsError:
-    """What is to be said of words for which there is no place."""
-    known = _OPTION.findall(parser.format_help())
+def unknown_words(parsers: Sequence[Parser], strange: Sequence[str]) -> WordsError:
+    """What is to be said of words for which there is no place in these; the last is what was meant."""
+    known = [word for parser in parsers for word in _OPTION.findall(parser.format_help())]
     words = ", ".join(f"{word[:40]!r}" for word in strange)
     near = did_you_mean(strange[0].partition("=")[0], known) if strange[0].startswith("-") else ""
-    return WordsError(f"there is no place for {words}{near}", parser.format_usage())
+    return WordsError(f"there is no place for {words}{near}", parsers[-1].format_usage())

@@ -40,7 +40,7 @@ def test_a_beginning_of_few_characters_is_nobodys_name() -> None:
         pytest.param(2, "lamp-000, lamp-001", id="few are all told"),
         pytest.param(5, "lamp-004", id="five too"),
         pytest.param(7, "lamp-004 and 2 more", id="of many some"),
-        pytest.param(MOST + 1, f"and at least {MOST - 4} more", id="and no more are counted than are looked at"),
+        pytest.param(MOST + 1, f"and at least {MOST - 4} more", id="no more are counted than are looked at"),
     ],
 )
 def test_of_several_some_are_told(number: int, end: str) -> None:
