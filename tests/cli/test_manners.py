@@ -1,0 +1,148 @@
+"""How the command line behaves in a shell: real processes, a real terminal, real signals."""
+
+import errno
+import os
+import pty
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.requirement("G3")
+
+COLOUR = re.compile(r"\x1b\[\d+m")
+PLAIN = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "TERM"}}
+
+
+def on_terminal(config: Path, *words: str, environment: Mapping[str, str]) -> str:
+    """What a terminal gets to show."""
+    master, slave = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "edgeagent", "--config", str(config), *words],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env={**PLAIN, **environment},
+    ) as process:
+        os.close(slave)
+        shown = _all_of(master)
+        process.wait(timeout=30)
+    return shown
+
+
+def _all_of(master: int) -> str:
+    """All that comes until the other end is closed."""
+    parts = []
+    with os.fdopen(master, "rb", buffering=0) as screen:
+        while True:
+            try:
+                part = screen.read(4096)
+            except OSError as why:
+                # A terminal that nobody has open any more (pty(7)).
+                if why.errno != errno.EIO:
+                    raise
+                break
+            if not part:
+                break
+            parts.append(part)
+    return b"".join(parts).decode()
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A configuration of a hub on which no agent runs."""
+    file = tmp_path / "config.toml"
+    file.write_text(f'[hub]\nid = "venue-7"\nstate_dir = "{tmp_path}"\nrun_dir = "{tmp_path}"\n', "utf-8")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "coloured"),
+    [
+        ((), {"TERM": "xterm"}, True),
+        ((), {"TERM": "xterm", "NO_COLOR": ""}, True),
+        ((), {"TERM": "xterm", "NO_COLOR": "1"}, False),
+        ((), {"TERM": "dumb"}, False),
+        (("--color", "never"), {"TERM": "xterm"}, False),
+        (("--color=always",), {"TERM": "dumb", "NO_COLOR": "1"}, True),
+        (("--json", "--color", "always"), {"TERM": "xterm"}, False),
+    ],
+    ids=["a terminal", "nothing said", "nobody wants it", "a dumb one", "never", "always", "JSON"],
+)
+def test_a_terminal_gets_colours_where_it_shows_them_and_nobody_objects(
+    config: Path, words: tuple[str, ...], environment: Mapping[str, str], *, coloured: bool
+) -> None:
+    shown = on_terminal(config, "health", *words, environment=environment)
+
+    assert "does not answer" in shown
+    assert (COLOUR.search(shown) is not None) is coloured
+
+
+def said(words: Sequence[str], *, out: int) -> subprocess.CompletedProcess[str]:
+    """Run a command line whose answer goes to a file."""
+    return subprocess.run(
+        [sys.executable, "-m", "edgeagent", *words],
+        stdout=out,
+        stderr=subprocess.PIPE,
+        env={**PLAIN, "TERM": "xterm"},
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def test_what_is_no_terminal_gets_no_colours(config: Path, tmp_path: Path) -> None:
+    with (tmp_path / "out").open("w+") as file:
+        said(["--config", str(config), "health"], out=file.fileno())
+        file.seek(0)
+
+        assert COLOUR.search(file.read()) is None
+
+
+@pytest.mark.parametrize("words", [["config", "keys"], ["config", "keys", "--json"]])
+def test_a_reader_that_has_gone_ends_it_quietly(words: list[str]) -> None:
+    gone, ours = os.pipe()
+    os.close(gone)
+
+    done = said(words, out=ours)
+    os.close(ours)
+
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_an_answer_for_which_there_is_no_space_is_told() -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+
+    done = said(["config", "keys"], out=full)
+    os.close(full)
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        "edgeagent: the answer cannot be written: no space is left\n  next: df, or print it elsewhere\n"
+    )
+
+
+def test_an_interrupt_ends_it_quietly(config: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="edgeagent-") as run_dir, socket.socket(socket.AF_UNIX) as silent:
+        config.write_text(f'[hub]\nid = "venue-7"\nstate_dir = "{run_dir}"\nrun_dir = "{run_dir}"\n', "utf-8")
+        silent.settimeout(30)
+        silent.bind(f"{run_dir}/admin.sock")
+        silent.listen()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "edgeagent", "--config", str(config), "status"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        asking, _ = silent.accept()
+        with asking:
+            asking.recv(1)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
+
+    assert (process.returncode, out, err) == (130, b"", b"")

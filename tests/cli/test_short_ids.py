@@ -1,0 +1,153 @@
+"""Ids as people type them: their beginning will do, but for what is signed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from edgeagent.contracts.reports.commands import CommandsReport
+from edgeagent.contracts.reports.trace import TraceReport
+from edgeagent.ids import device_id
+from tests.cli.building import terminal
+from tests.cli.commanded import Commanded, commanded
+from tests.flows.signing import POWER
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.requirement("G3")
+
+NAMES = ("3fa2c19b0011", "3fa2c19b7722", "77aa")
+
+
+async def has_come(typing: Commanded, *names: str) -> None:
+    """Have commands come, and end."""
+    await typing.hub.television()
+    for number, name in enumerate(names):
+        await typing.hub.admits(typing.hub.command(POWER, id_=name, on=bool(number % 2)))
+    await eventually(lambda: len(typing.hub.rows("SELECT 1 FROM receipts")) == len(names))
+
+
+async def test_the_beginning_of_a_commands_id_is_enough(tmp_path: Path) -> None:
+    async with commanded(tmp_path) as typing:
+        await has_come(typing, *NAMES)
+
+        shown = (await typing.types("commands", "show", "3fa2c19b7", "--json")).report(CommandsReport)
+        traced = (await typing.types("commands", "trace", "77aa", "--json")).report(TraceReport)
+
+        assert [each.command for each in shown.commands] == ["3fa2c19b7722"]
+        assert traced.command == "77aa"
+
+
+async def test_the_beginning_of_several_is_nobodys_and_they_are_told(tmp_path: Path) -> None:
+    async with commanded(tmp_path) as typing:
+        await has_come(typing, *NAMES)
+
+        said = await typing.types("commands", "show", "3fa2c19b")
+        as_json = await typing.types("commands", "show", "3fa2c19b", "--json")
+
+        assert (said.status, said.out) == (1, "")
+        assert said.err.splitlines() == [
+            "edgeagent: 3fa2c19b is the beginning of several: 3fa2c19b0011, 3fa2c19b7722",
+            "  next: type more of it",
+        ]
+        assert json.loads(as_json.out)["error"]["kind"] == "ambiguous"
+
+
+@pytest.mark.parametrize("typed", ["3fa", "9999", "3fa2c19b00112", "3FA2C19B0"])
+async def test_what_is_too_short_or_nobodys_is_told_with_where_the_ids_stand(
+    tmp_path: Path, typed: str
+) -> None:
+    async with commanded(tmp_path) as typing:
+        await has_come(typing, *NAMES)
+
+        said = await typing.types("commands", "show", typed)
+
+        assert said.status == 1
+        assert said.err.splitlines() == [
+            f"edgeagent: no command {typed} has come",
+            "  next: edgeagent commands list",
+        ]
+
+
+async def test_lists_print_as_much_of_an_id_as_tells_it_apart_and_all_when_asked(tmp_path: Path) -> None:
+    async with commanded(tmp_path) as typing:
+        long = ("a" * 64, "a" * 20 + "b" * 44)
+        await has_come(typing, *long)
+
+        short = [line.split()[0] for line in (await typing.types("commands", "list")).out.splitlines()[1:]]
+        wide = (await typing.types("commands", "list", "--wide")).out
+        as_json = (await typing.types("commands", "list", "--json")).report(CommandsReport)
+
+        assert short == ["a" * 20 + "b", "a" * 21]
+        for name, typed in zip(reversed(long), short, strict=True):
+            assert name in wide
+            assert name in (await typing.types("commands", "show", typed)).out
+        assert {each.command for each in as_json.commands} == set(long)
+
+
+async def test_a_device_is_let_go_by_its_beginning_and_named_whole_in_the_answer(tmp_path: Path) -> None:
+    async with terminal(tmp_path, "lamp-1", "plug-1") as typing:
+        said = await typing.types("devices", "forget", "lamp")
+
+        assert (said.status, said.out) == (0, "lamp-1 is forgotten\n")
+        assert [each.id for each in typing.desk.hub.devices.all()] == ["plug-1"]
+
+
+@pytest.mark.parametrize("words", [("devices", "show"), ("devices", "forget")])
+async def test_the_beginning_of_two_devices_is_neither(tmp_path: Path, words: tuple[str, str]) -> None:
+    async with terminal(tmp_path, "lamp-1", "lamp-2") as typing:
+        said = await typing.types(*words, "lamp")
+
+        assert (said.status, said.out) == (1, "")
+        assert "lamp is the beginning of several: lamp-1, lamp-2" in said.err
+        assert len(typing.desk.hub.devices.all()) == 2
+
+
+async def test_a_device_is_taken_from_its_holder_by_its_beginning(tmp_path: Path) -> None:
+    async with commanded(tmp_path) as typing:
+        await typing.hub.television(device_id("screen-1"))
+        typing.hub.bus.reacts("screen-1/set/power", lambda _: None)
+        await typing.hub.admits(typing.hub.command(POWER, device=device_id("screen-1"), on=True))
+        await eventually(lambda: bool(typing.hub.bus.published))
+
+        said = await typing.types("locks", "release", "scre", "--reason", "it hangs")
+
+        assert said.status == 0
+        assert said.out.startswith("screen-1 is taken from low-1")
+
+
+async def test_a_breaker_is_tripped_by_the_beginning_of_a_keys_id(tmp_path: Path) -> None:
+    async with commanded(tmp_path) as typing:
+        key = typing.hub.keys.desk.id
+
+        tripped = await typing.types("breakers", "trip", f"power@{key[:6]}", "--reason", "drill")
+        shown = await typing.types("breakers", "show", f"power@{key[:6]}")
+        none = await typing.types("breakers", "reset", "power@0", "--reason", "drill")
+
+        assert tripped.status == 0
+        assert shown.out.splitlines()[0].endswith(key)
+        assert (none.status, "no key is called 0" in none.err) == (1, True)
+        assert typing.hub.rows("SELECT origin FROM breakers") == [(key,)]
+
+
+@pytest.mark.requirement("T1")
+async def test_what_is_signed_names_its_device_whole(tmp_path: Path) -> None:
+    async with commanded(tmp_path) as typing:
+        await typing.hub.television(device_id("screen-1"))
+
+        said = await typing.types("send", "screen", "power", "on=true")
+
+        assert (said.status, "device_unknown" in said.out) == (1, True)
+        assert typing.hub.bus.published == []
+
+
+async def test_one_that_has_shown_itself_is_taken_in_by_its_beginning(tmp_path: Path) -> None:
+    async with terminal(tmp_path) as typing:
+        for name in ("lamp-7", "plug-7"):
+            typing.desk.hub.bus.delivers(f"announce/{name}", b'{"label": "One"}')
+        await typing.desk.hub.settles()
+
+        said = await typing.types("devices", "admit", "lamp")
+
+        assert said.status == 0, said.err
+        assert said.out.startswith("lamp-7  ")
+        assert [each.id for each in typing.desk.hub.devices.all()] == ["lamp-7"]
