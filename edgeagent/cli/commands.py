@@ -11,7 +11,8 @@ from edgeagent.cli.arguments import action_of, arguments_of, length_of_time
 from edgeagent.cli.asking import agent_of
 from edgeagent.cli.command_trace import trace
 from edgeagent.cli.failing import AdvisedError
-from edgeagent.cli.printing import complain, safe, short_names, show_json, table
+from edgeagent.cli.printing import advise, safe, short_names, show_json, table
+from edgeagent.cli.remedies import remedy
 from edgeagent.cli.times import Times
 from edgeagent.cli.words import Nouns
 from edgeagent.contracts.actions import ActionName
@@ -43,7 +44,7 @@ def add_to(nouns: Nouns) -> None:
     )
     send.add_argument("device", metavar="DEVICE")
     send.add_argument("action", metavar="ACTION", help=", ".join(ActionName))
-    send.add_argument("arguments", metavar="NAME=VALUE", nargs="*")
+    send.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[])
     send.add_argument("--wait", type=length_of_time, default=timedelta(seconds=30), help="for its end (30s)")
     send.add_argument("--operation", help="the intent, if an earlier command had the same")
     send.add_argument("--if-version", type=int, help="only if the device is at this version")
@@ -82,14 +83,20 @@ def _send(arguments: argparse.Namespace) -> int:
         print(f"{arguments.device} {action}: refused: {_why(report.refused, report.detail)}")
     else:
         print(f"{arguments.device} {action}: {_line(report.command)}")
-    if report.command is not None and report.command.reason is Reason.NEEDS_APPROVAL and not arguments.json:
-        complain(
-            "it waits for somebody else to agree",
-            f"they type: edgeagent commands approve {report.command.command} {report.command.device}",
-        )
-    if report.refused is Reason.NO_POLICY and not arguments.json:
-        complain("the hub has no policy", "[policy] in the configuration; edgeagent issuer policy sign")
+    if not arguments.json:
+        advise(_next_after(report, request))
     return _exit_status(report)
+
+
+def _next_after(report: SendReport, request: SendRequest) -> str:
+    """What to type after a command that was not done."""
+    command = report.command
+    receipt = None if command is None else command.receipt
+    reason = report.refused or (None if command is None else command.reason)
+    if receipt is not None:
+        reason = None if receipt.outcome is Outcome.SUCCEEDED else receipt.reason
+    name = "COMMAND" if command is None else command.command
+    return remedy(reason, device=request.device, action=request.action, command=name)
 
 
 def _exit_status(report: SendReport) -> int:
@@ -152,6 +159,12 @@ def _show_one(command: CommandReport, times: Times) -> None:
     print(f"came      {times.since(command.received_at)}, {_ending(command.expires_at, times)}")
     if command.last_error:
         print(f"error     {safe(command.last_error)}")
+    if command.receipt is None or command.receipt.outcome is not Outcome.SUCCEEDED:
+        following = remedy(
+            command.reason, device=command.device, action=command.action, command=command.command
+        )
+        if following:
+            print(f"next      {following}")
 
 
 def _ending(moment: datetime, times: Times) -> str:

@@ -179,7 +179,7 @@ def failure(
             advice = _of_file(why) or ("edgeagent config check" if is_hubs else help_)
             told = Failure(CONFIGURATION, str(why).split("\n"), advice, EXIT_CONFIGURATION)
         case AskingRefusedError():
-            told = Failure(why.kind, [str(why)], why.advice or _after(why.kind, help_, lists))
+            told = Failure(why.kind, [str(why)], why.advice or _after(why.kind, path, lists))
         case AdvisedError():
             told = Failure(Kind.REFUSED, [str(why)], why.advice)
         case LinkError():
@@ -193,7 +193,8 @@ def failure(
             told = Failure(Kind.FAILED, [str(why)], advice)
         case _:
             kind = _kind_of(why)
-            told = Failure(kind, [str(why)], _of_file(why) or _after(kind, help_, lists))
+            # Said on this side, a no is about what was typed, not about what there is.
+            told = Failure(kind, [str(why)], _of_file(why) or _after(kind, path, help_))
     return told
 
 
@@ -214,14 +215,15 @@ def _kind_of(why: AgentError) -> Kind:
             return Kind.REFUSED
 
 
-def _after(kind: Kind, help_: str, lists: str) -> str:
+def _after(kind: Kind, path: Sequence[str], refused: str) -> str:
     """What to type after a no of some kind."""
+    typed = " ".join(["edgeagent", *path])
     return {
-        Kind.MALFORMED: help_,
-        Kind.UNKNOWN: lists,
+        Kind.MALFORMED: f"{typed} --help",
+        Kind.UNKNOWN: _LISTS.get(path[0] if path else "", f"{typed} --help"),
         Kind.AMBIGUOUS: "type more of it",
-        Kind.REFUSED: lists,
-        Kind.FORBIDDEN: "use sudo",
+        Kind.REFUSED: refused,
+        Kind.FORBIDDEN: f"sudo {typed}, or be in the group that is [hub] view_group",
         Kind.BUSY: "edgeagent health, then try again",
         Kind.FAILED: "journalctl -u edgeagent -n 50",
     }[kind]

@@ -25,7 +25,7 @@ def add_command(verbs: Nouns) -> None:
     sign = command.add_parser("sign", help="sign a command; prints its envelope")
     sign.add_argument("devices", metavar="DEVICE[,DEVICE...]")
     sign.add_argument("action", metavar="ACTION", help=", ".join(ActionName))
-    sign.add_argument("arguments", metavar="NAME=VALUE", nargs="*")
+    sign.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[])
     add_signing(sign)
     sign.add_argument("--hub", required=True, type=hub_id)
     sign.add_argument("--epoch", type=checked_epoch, help="the hub's epoch; the queue is asked if absent")

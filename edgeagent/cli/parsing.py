@@ -37,9 +37,9 @@ class Parser(argparse.ArgumentParser):
             return
         known = [str(choice) for choice in action.choices]
         listed = f" ({', '.join(known)})" if self.nouns is not action else ""
-        raise argparse.ArgumentError(
-            action, f"there is no {str(value)[:40]!r}{did_you_mean(str(value), known) or listed}"
-        )
+        what = action.option_strings[0] if action.option_strings else str(action.metavar or "word").lower()
+        told = f"there is no {what} {str(value)[:40]!r}{did_you_mean(str(value), known) or listed}"
+        raise argparse.ArgumentError(None, told)
 
     @override
     def error(self, message: str) -> NoReturn:

@@ -66,5 +66,10 @@ def level(standing: Level, *, coloured: bool) -> str:
 def complain(error: str, advice: str = "") -> None:
     """Say what went wrong, and what to type next."""
     print(f"edgeagent: {safe(error)}", file=sys.stderr)
+    advise(advice)
+
+
+def advise(advice: str) -> None:
+    """Say what to type next, if there is something."""
     if advice:
         print(f"  next: {safe(advice)}", file=sys.stderr)

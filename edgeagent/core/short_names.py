@@ -31,10 +31,12 @@ def meant(typed: str, begin_so: Sequence[str]) -> str:
         The name; what was typed where none begins so, for whoever looks for it to say so.
 
     Raises:
-        AmbiguousError: it is the beginning of several; names some of them.
+        AmbiguousError: it is the beginning of several; names some of them. Or it is too short.
     """
-    if typed in begin_so or len(typed) < LEAST or not begin_so:
+    if typed in begin_so or not begin_so:
         return typed
+    if len(typed) < LEAST:
+        raise AmbiguousError(f"{typed} is too little of an id: at least {LEAST} characters are needed")
     if len(begin_so) == 1:
         return begin_so[0]
     told, more = ", ".join(begin_so[:_TOLD]), len(begin_so) - _TOLD

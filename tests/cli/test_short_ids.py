@@ -52,10 +52,8 @@ async def test_the_beginning_of_several_is_nobodys_and_they_are_told(tmp_path: P
         assert json.loads(as_json.out)["error"]["kind"] == "ambiguous"
 
 
-@pytest.mark.parametrize("typed", ["3fa", "9999", "3fa2c19b00112", "3FA2C19B0"])
-async def test_what_is_too_short_or_nobodys_is_told_with_where_the_ids_stand(
-    tmp_path: Path, typed: str
-) -> None:
+@pytest.mark.parametrize("typed", ["9999", "3fa2c19b00112", "3FA2C19B0"])
+async def test_what_is_nobodys_is_told_with_where_the_ids_stand(tmp_path: Path, typed: str) -> None:
     async with commanded(tmp_path) as typing:
         await has_come(typing, *NAMES)
 
@@ -66,6 +64,16 @@ async def test_what_is_too_short_or_nobodys_is_told_with_where_the_ids_stand(
             f"edgeagent: no command {typed} has come",
             "  next: edgeagent commands list",
         ]
+
+
+async def test_what_is_too_short_is_told_as_such(tmp_path: Path) -> None:
+    async with commanded(tmp_path) as typing:
+        await has_come(typing, "3fa2c19b0011")
+
+        said = await typing.types("commands", "show", "3fa")
+
+        assert (said.status, said.out) == (1, "")
+        assert "3fa is too little of an id: at least 4 characters are needed" in said.err
 
 
 async def test_lists_print_as_much_of_an_id_as_tells_it_apart_and_all_when_asked(tmp_path: Path) -> None:

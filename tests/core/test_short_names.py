@@ -17,7 +17,8 @@ def test_what_is_meant_is_what_begins_so_or_what_was_typed(known: set[str], type
     try:
         name = meant(typed, begin_so)
     except AmbiguousError:
-        assert len(begin_so) > 1
+        assert begin_so
+        assert len(begin_so) > 1 or len(typed) < LEAST
         assert typed not in known
         return
 
@@ -31,7 +32,9 @@ def test_a_whole_id_is_meant_also_where_a_longer_one_begins_so() -> None:
 
 
 def test_a_beginning_of_few_characters_is_nobodys_name() -> None:
-    assert meant("lam", ["lamp-1"]) == "lam"
+    assert meant("lam", []) == "lam"
+    with pytest.raises(AmbiguousError, match="lam is too little of an id"):
+        meant("lam", ["lamp-1"])
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,8 @@ class AdminSocket:
         try:
             return await handler(request)
         except web.HTTPException as why:
-            return _refusal(why.status, Kind.MALFORMED, f"{request.method} {request.path}: {why.reason}")
+            what = f"{request.method} {request.path}: {why.reason}"
+            return _refusal(why.status, Kind.MALFORMED, what, "install the same version on both sides")
         except AgentError as why:
             return _answer_to(why, request)
 
