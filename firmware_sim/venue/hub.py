@@ -174,9 +174,14 @@ class Hub:
 
         Returns:
             The command's id; empty if it was not let in.
+
+        Raises:
+            InputError: it was not even judged.
         """
         told = await self.ask("--json", "send", appliance.id, action, *arguments)
         report = Fields(parse(told.out, "send"), "send")
+        if report.has("error"):
+            raise InputError(f"edgeagent send: {report.nested('error').text('message')}")
         command = report.take("command") if report.has("command") else None
         return "" if command is None else Fields(command, "command").text("command")
 

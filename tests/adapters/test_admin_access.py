@@ -148,6 +148,10 @@ async def test_each_group_may_what_it_is_for(
         assert left == ([] if acting == "200" else ["dev-1"])
         if looked.status != "200":
             assert looked.body == ""
+        if acted.status == "403":
+            refusal = json.loads(acted.body)
+            assert refusal["kind"] == "forbidden"
+            assert f"usermod -aG {OPERATORS} USER" in refusal["advice"]
 
 
 @as_root
