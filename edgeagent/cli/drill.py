@@ -3,8 +3,7 @@
 import argparse
 from typing import Final
 
-from edgeagent import config as configuration
-from edgeagent.cli.asking import Agent
+from edgeagent.cli.asking import agent_of
 from edgeagent.cli.printing import safe, show_json
 from edgeagent.cli.words import Nouns
 from edgeagent.contracts.reports.drills import DrillKind, DrillReport, DrillRequest
@@ -33,7 +32,7 @@ def add_to(nouns: Nouns) -> None:
 
 
 def _drill(arguments: argparse.Namespace) -> int:
-    agent = Agent(configuration.load(arguments.config).admin_socket)
+    agent = agent_of(arguments)
     request = DrillRequest(kind=DrillKind(arguments.kind))
     report = agent.post("/v1/drills", request, DrillReport, patience=_PATIENCE)
     if arguments.json:

@@ -45,15 +45,15 @@ PEER: Final = "peer"
 
 # Where to look, after a no; and where it stands what things are called.
 _LISTS: Final = {
-    "approvals": "edgeagent commands list",
     "audit": "edgeagent audit list",
-    "backup": "edgeagent health",
+    "backup": "edgeagent backup FILE, a new one where the agent's user may write",
     "breakers": "edgeagent breakers list",
     "clock": "edgeagent clock show",
     "commands": "edgeagent commands list",
     "config": "edgeagent config keys",
     "dead-letters": "edgeagent dead-letters list",
     "devices": "edgeagent devices list",
+    "drill": "edgeagent health",
     "hub": "edgeagent hub stops",
     "locks": "edgeagent locks list",
     "outbox": "edgeagent health",

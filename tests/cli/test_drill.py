@@ -12,7 +12,8 @@ import pytest
 from edgeagent.adapters.admin.drill_routes import drill_routes
 from edgeagent.adapters.admin.route import Role
 from edgeagent.adapters.admin.socket import AdminSocket
-from edgeagent.cli.asking import Agent, AskingRefusedError
+from edgeagent.cli.asking import Agent
+from edgeagent.cli.failing import AskingRefusedError
 from edgeagent.contracts.door import decode
 from edgeagent.contracts.reports.drills import DrillKind, DrillReport, DrillRequest, DrillsReport
 from edgeagent.contracts.reports.health import HealthReport, Level
