@@ -231,3 +231,17 @@ async def test_options_may_stand_anywhere_but_behind_two_dashes(tmp_path: Path) 
         assert (before.status, before.out) == (behind.status, behind.out)
         assert before.status == 69
         assert operand.out == ""
+
+
+def test_a_queue_that_is_away_is_told_with_how_to_look_for_it(tmp_path: Path) -> None:
+    (tmp_path / "desk.token").write_text("a-token-of-a-desk")
+    away = "http://127.0.0.1:9"
+
+    said = typed(
+        *("issuer", "hub", "show", "venue-7", "--json"),
+        *("--queue", away, "--token-file", str(tmp_path / "desk.token")),
+    )
+
+    error = json.loads(said.out)["error"]
+    assert (said.status, error["kind"], said.err) == (1, "peer", "")
+    assert error["next"].startswith(f"curl -v {away}")

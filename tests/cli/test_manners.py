@@ -146,3 +146,22 @@ def test_an_interrupt_ends_it_quietly(config: Path) -> None:
             out, err = process.communicate(timeout=30)
 
     assert (process.returncode, out, err) == (130, b"", b"")
+
+
+@pytest.mark.parametrize(
+    ("typed", "agreed"),
+    [(b"y\n", True), (b"Yes\n", True), (b"n\n", False), (b"\n", False), (b"\x04", False)],
+    ids=["y", "yes", "n", "nothing", "the end"],
+)
+def test_only_who_says_yes_has_agreed(typed: bytes, *, agreed: bool) -> None:
+    ask = "from edgeagent.cli.agreeing import agrees; print(agrees('Sure?', 'add --yes'))"
+    master, slave = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", ask], stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        os.close(slave)
+        os.write(master, typed)
+        out, err = process.communicate(timeout=30)
+    os.close(master)
+
+    assert (out.decode().strip(), err) == (str(agreed), b"Sure? [y/N] ")
