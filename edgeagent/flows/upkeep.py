@@ -31,7 +31,7 @@ from edgeagent.store.inbox_row import Moved, Row
 
 log = logging.getLogger(__name__)
 
-MOST: Final = 20
+MOST: Final = 10
 """How many commands are ended, woken or judged again in one commit."""
 
 _AFTER_FAULT: Final = 1.0
