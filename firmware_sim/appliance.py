@@ -5,7 +5,7 @@ telemetry, connections that come and go. A second task keeps it connected.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -13,15 +13,18 @@ from random import Random
 from types import TracebackType
 from typing import Final, Self
 
-from firmware_sim.board import IDLE, Cause, CircuitBoard, Handling, World
+from firmware_sim.board import CircuitBoard, World
 from firmware_sim.faults import Fault, Kind
 from firmware_sim.fields import Json
-from firmware_sim.firmware import Effect, Heard, Said, Subscription
+from firmware_sim.firmware import Effect, Heard, PowerLostError, Said, Subscription
 from firmware_sim.journal import What
 from firmware_sim.link import Connected, Granted, Link, LinkEvent, Login
 from firmware_sim.specification import Specification, build
+from firmware_sim.wiring import IDLE, Cause, Handling
 
 _SOON: Final = timedelta(seconds=10)
+# In one boot; a plan can let the power fail at every write.
+_POWER_CUTS: Final = 20
 
 
 class Appliance:
@@ -45,8 +48,10 @@ class Appliance:
         self._link: Link | None = None
         self._task: asyncio.Task[None] | None = None
         self._away: timedelta | None = None
+        self._group: asyncio.TaskGroup | None = None
         self._why = ""
         self._fresh = True
+        self._gone = False
         self.life = 0
         """Which connection this is, counted from 1."""
 
@@ -123,7 +128,7 @@ class Appliance:
 
     def reboot(self, lasting: timedelta | None = None) -> None:
         """Cut the power and give it back at once; the boot takes ``lasting``."""
-        self._board.under(Handling(cause=Cause.TEST), lambda: self.power_cycle(lasting))
+        self._board.under(Handling(cause=Cause.TEST), lambda: self.power_cycle(lasting, cold=True))
 
     def disconnect(self, lasting: timedelta | None = None) -> None:
         """Cut the connection, so that the will is published; it comes back after ``lasting``."""
@@ -170,6 +175,8 @@ class Appliance:
             "connected": self.connected,
             "boots": self._board.boots,
             "commands": self._board.commands,
+            "gone": self._gone,
+            "flash": self._firmware.chips(),
             "parts": {piece.name: piece.values() for piece in self._firmware.pieces()},
         }
 
@@ -203,24 +210,57 @@ class Appliance:
             piece.come_clean()
 
     def fall(self, fault: Fault) -> None:
-        """Reboot, or lose the connection."""
-        if fault.kind is Kind.REBOOT:
-            self._board.under(Handling(cause=Cause.FAULT), lambda: self.power_cycle(fault.lasting))
-        else:
-            self.disconnect(fault.lasting)
+        """Reboot, lose the connection, or be gone."""
+        match fault.kind:
+            case Kind.REBOOT:
+                cut = partial(self.power_cycle, fault.lasting, cold=True)
+                self._board.under(Handling(cause=Cause.FAULT), cut)
+            case Kind.VANISH:
+                self._board.note(What.GONE, {"part": "device", "why": "vanished"})
+                self._leave()
+            case _:
+                self.disconnect(fault.lasting)
 
-    def power_cycle(self, lasting: timedelta | None) -> None:
-        """Boot anew; None takes as long as usual."""
+    def power_cycle(self, lasting: timedelta | None, *, cold: bool = False) -> None:
+        """Boot anew; None takes as long as usual. ``cold`` when the power was gone."""
+        if self._gone:
+            return
         self._board.carried_out(Effect("reboot", "device", {}, {}, changed=True))
-        self._firmware.boot()
+        usual = self._world.timing.boot if lasting is None else lasting
         self._board.power_cut()
+        away = self._booted(usual, cold=cold)
+        if away is None:
+            self._leave()
+            return
         self._fresh = True
-        self._drop(self._world.timing.boot if lasting is None else lasting, "rebooted")
+        self._drop(away, "rebooted")
+
+    def spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Let something run beside its task, and no longer than it."""
+        assert self._group is not None, "it is not plugged in"  # noqa: S101 - a mistake of the caller
+        return self._group.create_task(work)
+
+    def _booted(self, usual: timedelta, *, cold: bool) -> timedelta | None:
+        """Boot, as often as the power fails in the middle of it."""
+        for _ in range(_POWER_CUTS):
+            try:
+                return self._firmware.boot(usual, cold=cold)
+            except PowerLostError:
+                cold = True
+        self._board.note(What.GONE, {"part": "device", "why": "the power fails at each boot"})
+        return None
+
+    def _leave(self) -> None:
+        """Be gone for good, without a word: the broker publishes the will."""
+        self._gone = True
+        self._board.forget()
+        self._drop(timedelta(0), "gone")
 
     # Its two tasks.
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
+            self._group = group
             group.create_task(self._stay_connected())
             group.create_task(self._work())
 
@@ -229,7 +269,7 @@ class Appliance:
             (await self._todo.get())()
 
     async def _stay_connected(self) -> None:
-        while True:
+        while not self._gone:
             self.life += 1
             self._link = Link(self._world.broker, self._login(), partial(self._told, self.life))
             self._why = await self._link.live()

@@ -11,52 +11,25 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from functools import partial
-from typing import Final, Protocol
 
-from firmware_sim.faults import Fault, FaultPlan, Moment, Way
+from firmware_sim.faults import Fault, FaultPlan, Kind, Moment, Way
+from firmware_sim.fetching import Fetching
 from firmware_sim.fields import Json
-from firmware_sim.firmware import Effect, Heard, Said, Subscription, Timing
+from firmware_sim.firmware import (
+    Effect,
+    Heard,
+    PowerLostError,
+    Said,
+    Subscription,
+    Taker,
+    Timing,
+    Wanted,
+)
 from firmware_sim.injector import FaultInjector, Outcome, spliced
 from firmware_sim.journal import Journal, What, as_json
 from firmware_sim.link import Broker
-
-
-class Cause(StrEnum):
-    """Why something was done."""
-
-    COMMAND = "command"
-    """A message asked for it."""
-    BUTTON = "button"
-    """Somebody pressed a button."""
-    CLOCK = "clock"
-    """It was time."""
-    FAULT = "fault"
-    """It was to go wrong."""
-    TEST = "test"
-    """Whoever runs the simulation asked for it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handling:
-    """What is being done, and why.
-
-    Attributes:
-        cause: why.
-        command: the number of the message that asked for it.
-        honest: whether what is told is true.
-        mute: whether nothing is told at all.
-    """
-
-    cause: Cause
-    command: int | None = None
-    honest: bool = True
-    mute: bool = False
-
-
-IDLE: Final = Handling(cause=Cause.CLOCK)
-"""Nobody asked."""
+from firmware_sim.wiring import IDLE, Alarm, Cause, Handling, Wiring
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +43,7 @@ class World:
         timing: how long things take.
         plan: what goes wrong.
         mqtt5: whether they speak MQTT 5, which none does by birth.
+        maker: the public key of the maker of those that take signed images only; empty for nobody's.
     """
 
     broker: Broker
@@ -78,57 +52,7 @@ class World:
     timing: Timing = field(default_factory=Timing)
     plan: FaultPlan = field(default_factory=FaultPlan)
     mqtt5: bool = False
-
-
-class Wiring(Protocol):
-    """The appliance around a board."""
-
-    def put(self, work: Callable[[], None]) -> None:
-        """Let the appliance's task do something."""
-        ...
-
-    def transmit(self, message: Said) -> None:
-        """Send a message; nothing comes of it without a connection."""
-        ...
-
-    def ask(self, wanted: Sequence[Subscription]) -> None:
-        """Ask the broker for messages."""
-        ...
-
-    def hear(self, message: Heard) -> None:
-        """Let the firmware take a message."""
-        ...
-
-    def come_clean(self) -> None:
-        """Let all parts tell the truth again."""
-        ...
-
-    def fall(self, fault: Fault) -> None:
-        """Reboot, or lose the connection."""
-        ...
-
-    def power_cycle(self, lasting: timedelta | None) -> None:
-        """Boot anew; None takes as long as usual."""
-        ...
-
-
-class Alarm:
-    """A timer of the firmware.
-
-    Args:
-        ring: what it does.
-    """
-
-    def __init__(self, ring: Callable[[], None]) -> None:
-        self.ring = ring
-        self.handle: asyncio.TimerHandle | None = None
-        self.forgotten = False
-
-    def cancel(self) -> None:
-        """Forget it, even if it is due already."""
-        self.forgotten = True
-        if self.handle is not None:
-            self.handle.cancel()
+    maker: bytes = b""
 
 
 class CircuitBoard:
@@ -148,6 +72,7 @@ class CircuitBoard:
         self._made = self._booted = self._loop.time()
         self._handling = IDLE
         self._alarms: set[Alarm] = set()
+        self._fetches: set[Fetching] = set()
         self._restart: Alarm | None = None
         self._overtaken: dict[Way, list[Callable[[], None]]] = {Way.HEARD: [], Way.SAID: []}
         self.injector = FaultInjector(appliance, world.seed, self.age)
@@ -204,6 +129,37 @@ class CircuitBoard:
         self._later(after, partial(self._rung, alarm), alarm)
         return alarm
 
+    def fetch(self, wanted: Wanted, taker: Taker) -> Fetching:
+        """Fetch something with a real GET, under the same handling, unless it boots before."""
+        fetching = Fetching(self, wanted, taker, self._world.timing.transfer)
+        self._fetches.add(fetching)
+        fetching.task = self._wiring.spawn(fetching.run())
+        fetching.task.add_done_callback(lambda _: self._fetches.discard(fetching))
+        return fetching
+
+    def writes_flash(self, part: str) -> None:
+        """Fail under the fault ``brown_out``.
+
+        Raises:
+            PowerLostError: it has failed.
+        """
+        if self.befalls(Kind.BROWN_OUT, part):
+            raise PowerLostError
+
+    def befalls(
+        self, kind: Kind, part: str, *, percent: float = 100, update: int | None = None
+    ) -> Fault | None:
+        """Ask the faults, and write down the one that strikes."""
+        fault = self.injector.befalls(kind, part, percent, update)
+        if fault is not None:
+            self.note(What.FAULT, {"fault": kind.value, "way": None, "topic": None, "part": part})
+        return fault
+
+    @property
+    def maker(self) -> bytes:
+        """The key that the world's appliances were born with."""
+        return self._world.maker
+
     def uptime(self) -> timedelta:
         """Time since the last boot."""
         return timedelta(seconds=self._loop.time() - self._booted)
@@ -227,9 +183,33 @@ class CircuitBoard:
         before, self._handling = self._handling, handling
         try:
             work()
+        except PowerLostError:
+            self._handling = Handling(cause=Cause.FAULT)
+            self._wiring.power_cycle(None, cold=True)
         finally:
             self._handling = before
             self._wiring.come_clean()
+
+    def handling(self) -> Handling:
+        """What is being done."""
+        return self._handling
+
+    async def done(self, handling: Handling, work: Callable[[], None]) -> None:
+        """Let the appliance's task do something, and wait until it has."""
+        finished = asyncio.Event()
+
+        def do() -> None:
+            try:
+                self.under(handling, work)
+            finally:
+                finished.set()
+
+        self._wiring.put(do)
+        await finished.wait()
+
+    def falls(self, fault: Fault) -> None:
+        """Let the appliance lose its connection, or be gone."""
+        self._wiring.fall(fault)
 
     def receive(self, message: Heard) -> None:
         """Take what the broker sent."""
@@ -276,6 +256,8 @@ class CircuitBoard:
         for alarm in self._alarms:
             alarm.cancel()
         self._alarms.clear()
+        for fetching in self._fetches:
+            fetching.cancel()
         self._restart = None
         for waiting in self._overtaken.values():
             waiting.clear()

@@ -13,6 +13,16 @@ A plan is a list of faults, in JSON or in TOML (``[[fault]]``):
     begins = "2s"                # not before; counted from when the fault was set
     ends = "10s"                 # not after
 
+An update goes wrong in the same way, without ``way`` and ``topic``:
+
+    [[fault]]
+    fault = "stall"
+    part = "0x00158d*"           # shell pattern over what has a flash of its own: the devices behind a
+                                 # bridge by their addresses, all others are "flash"; default all
+    percent = 40                 # how much of the image has come; default 0
+    nth = 2                      # only the second update; for brown_out the second write of flash, for
+                                 # boot_loop the second boot
+
 What the kinds need besides is said at ``Kind``. When a fault strikes is decided by the seed, the
 appliance and the messages that match, so that a run can be repeated; see ``injector``.
 """
@@ -53,6 +63,35 @@ class Kind(StrEnum):
     DISCONNECT = "disconnect"
     """The socket goes at a command or ``at`` a time, the will is published, nothing is forgotten; it
     comes back after ``lasting`` (default the appliance's own)."""
+    BROWN_OUT = "brown_out"
+    """The power fails in the middle of a write of flash: of a sector, of the boot flag, of the boot counter.
+    Half of it is written. The power comes back at once."""
+    OWN_CHECK = "own_check"
+    """The device's own check refuses the image that it has got, although it is whole."""
+    BOOT_LOOP = "boot_loop"
+    """A new firmware does not come up at a boot. Without ``times`` or ``nth`` it never does, and the boot
+    falls back to the earlier one if there is one."""
+    PROGRESS_BACK = "progress_back"
+    """The progress that is told falls back to a third at ``percent``, and goes on from there; nothing else
+    is wrong. Of families that tell any."""
+    EARLY_SUCCESS = "early_success"
+    """Success is told when the download begins; the rest happens as it should."""
+    TELLS_NEW = "tells_new"
+    """All is told as if the update had been made, the new version too; the old firmware runs."""
+    TELLS_OLD = "tells_old"
+    """The new firmware runs and tells the old version."""
+    STALL = "stall"
+    """Nothing more comes of the image from ``percent`` on, for ``lasting`` (default for good); the
+    connection stays open."""
+    WIFI_LOST = "wifi_lost"
+    """The Wi-Fi is gone at ``percent``, with the download and the MQTT connection, for ``lasting`` (default
+    the appliance's own). Of a device behind a bridge: the radio, and the transfer is over."""
+    VANISH = "vanish"
+    """The device is gone for good at ``percent``, or ``at`` a time: no power, no answer."""
+    DOUBLE_REBOOT = "double_reboot"
+    """After an update it reboots once more as soon as it is back."""
+    SLOW_REBOOT = "slow_reboot"
+    """The boot after an update takes ``lasting`` longer."""
 
 
 class Way(StrEnum):
@@ -80,7 +119,26 @@ class ImpossibleFaultError(InputError):
 
 
 _HEARD_ONLY: Final = frozenset({Kind.WRONG_ECHO, Kind.REBOOT, Kind.DISCONNECT})
-_TIMED: Final = frozenset({Kind.REBOOT, Kind.DISCONNECT})
+_TIMED: Final = frozenset({Kind.REBOOT, Kind.DISCONNECT, Kind.VANISH})
+UPDATES: Final = frozenset(
+    {
+        Kind.BROWN_OUT,
+        Kind.OWN_CHECK,
+        Kind.BOOT_LOOP,
+        Kind.PROGRESS_BACK,
+        Kind.EARLY_SUCCESS,
+        Kind.TELLS_NEW,
+        Kind.TELLS_OLD,
+        Kind.STALL,
+        Kind.WIFI_LOST,
+        Kind.VANISH,
+        Kind.DOUBLE_REBOOT,
+        Kind.SLOW_REBOOT,
+    }
+)
+"""Those that strike at an update rather than at a message."""
+_PERCENT: Final = frozenset({Kind.STALL, Kind.WIFI_LOST, Kind.VANISH, Kind.PROGRESS_BACK})
+_FULL: Final = 100.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +163,8 @@ class Fault:
     moment: Moment = Moment.BEFORE
     at: timedelta | None = None
     lasting: timedelta | None = None
+    part: str = "*"
+    percent: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse what could never strike, or not as it reads."""
@@ -120,6 +180,18 @@ class Fault:
             raise ImpossibleFaultError(f"{self.kind}: delay_most is shorter than delay")
         if self.ends is not None and self.ends <= self.begins:
             raise ImpossibleFaultError(f"{self.kind}: ends before it begins")
+        self._refuse_mixed()
+
+    def _refuse_mixed(self) -> None:
+        """Refuse an update's fault with a message's fields, and the other way round."""
+        if self.kind in UPDATES and (self.way is not Way.HEARD or self.topic != "#"):
+            raise ImpossibleFaultError(f"{self.kind}: strikes at an update, which has neither way nor topic")
+        if self.kind not in UPDATES and self.part != "*":
+            raise ImpossibleFaultError(f"{self.kind}: strikes at a message, which has no part")
+        if self.kind not in _PERCENT and self.percent:
+            raise ImpossibleFaultError(f"{self.kind}: has no percent")
+        if self.kind is Kind.SLOW_REBOOT and not self.lasting:
+            raise ImpossibleFaultError("slow_reboot: needs a lasting")
 
     @property
     def by_command(self) -> bool:
@@ -182,6 +254,8 @@ def _fault(fields: Fields) -> Fault:
             moment=fields.choice("moment", Moment, Moment.BEFORE),
             at=fields.duration("at", zero) if fields.has("at") else None,
             lasting=fields.duration("lasting", zero) if fields.has("lasting") else None,
+            part=fields.text("part", "*"),
+            percent=fields.number("percent", 0.0, least=0, most=_FULL),
         )
     except ImpossibleFaultError as why:
         raise InputError(f"{fields.where}: {why}") from why

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from firmware_sim.faults import Fault, Kind
 from firmware_sim.fields import InputError, Json
+from firmware_sim.journal import What
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,57 @@ class Effect:
     changed: bool
 
 
+class PowerLostError(Exception):
+    """The power failed in the middle of a write of flash.
+
+    It unwinds whatever the firmware was doing; nothing of it goes on.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Something to be fetched over HTTP.
+
+    Attributes:
+        url: from where.
+        part: for what, as faults and journal name it.
+        update: which update of this part it is.
+        begin: the first byte that is wanted, by ``Range``; 0 asks for all.
+        old: HTTP/1.0, as small libraries speak it.
+        agent: the ``User-Agent``.
+        patience: how long nothing may come.
+    """
+
+    url: str
+    part: str
+    update: int
+    begin: int = 0
+    old: bool = False
+    agent: str = ""
+    patience: timedelta = timedelta(seconds=10)
+
+
+class Taker(Protocol):
+    """Who takes what is fetched."""
+
+    def begun(self, begin: int, length: int | None) -> None:
+        """The answer has begun.
+
+        Args:
+            begin: which byte comes first, which is 0 when ``Range`` was not honoured.
+            length: of the whole, as far as it is told.
+        """
+        ...
+
+    def piece(self, data: bytes) -> None:
+        """Some of it has come."""
+        ...
+
+    def ended(self, why: str) -> None:
+        """No more comes; ``why`` is empty when it was all."""
+        ...
+
+
 class Timer(Protocol):
     """A timer that was started."""
 
@@ -118,6 +171,40 @@ class Board(Protocol):
         """Call ``ring`` later, unless the appliance boots before."""
         ...
 
+    def fetch(self, wanted: Wanted, taker: Taker) -> Timer:
+        """Fetch something with a real GET, unless the appliance boots before; it can be cancelled."""
+        ...
+
+    def writes_flash(self, part: str) -> None:
+        """A write of flash is under way, half done.
+
+        Raises:
+            PowerLostError: it stays so.
+        """
+        ...
+
+    def befalls(
+        self, kind: Kind, part: str, *, percent: float = 100, update: int | None = None
+    ) -> Fault | None:
+        """Whether this goes wrong now, in an update; it is written down if so.
+
+        Args:
+            kind: what.
+            part: of which part.
+            percent: how much of the image has come.
+            update: which update of the part it is, each of which is looked at once; None for each call.
+        """
+        ...
+
+    @property
+    def maker(self) -> bytes:
+        """The public key of its maker, burnt in at birth; empty for none."""
+        ...
+
+    def note(self, what: What, details: Mapping[str, Json]) -> None:
+        """Write a line into the journal."""
+        ...
+
     def uptime(self) -> timedelta:
         """Time since the last boot."""
         ...
@@ -138,6 +225,9 @@ class Timing:
         boot: away while booting. 4 to 15 s.
         reconnect: away after a lost connection. Tasmota 10 s and growing, Shelly 1 to 60 s.
         travel: a cover's way from closed to open. 20 to 40 s.
+        transfer: what a device takes at least over a whole image. Tasmota and Shelly 10 to 90 s, a Zigbee
+            device 10 min to 2 h.
+        retry: between two tries of a download. Tasmota some 3 s.
 
     Raises:
         InputError: no time at all between two telemetry messages, or for a cover's way.
@@ -149,6 +239,8 @@ class Timing:
     boot: timedelta = timedelta(milliseconds=300)
     reconnect: timedelta = timedelta(milliseconds=300)
     travel: timedelta = timedelta(seconds=1)
+    transfer: timedelta = timedelta(milliseconds=500)
+    retry: timedelta = timedelta(milliseconds=200)
 
     def __post_init__(self) -> None:
         """Refuse what would never let go of the processor."""
@@ -179,8 +271,23 @@ class Firmware(Protocol):
         """What it puts into CONNECT."""
         ...
 
-    def boot(self) -> None:
-        """Begin anew with what is in flash."""
+    def boot(self, usual: timedelta, *, cold: bool) -> timedelta | None:
+        """Begin anew with what is in flash.
+
+        Args:
+            usual: how long one boot takes.
+            cold: whether the power was gone, and with it what lives as long as the power does.
+
+        Returns:
+            How long this one takes; None when nothing comes up any more.
+
+        Raises:
+            PowerLostError: at a write of the boot's own.
+        """
+        ...
+
+    def chips(self) -> Mapping[str, Json]:
+        """The true state of all flash, by part: what runs, what lies in the slots, how often it booted."""
         ...
 
     def greet(self, *, fresh: bool) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from paho.mqtt.client import topic_matches_sub
 
-from firmware_sim.faults import Fault, Kind, Way
+from firmware_sim.faults import UPDATES, Fault, Kind, Way
 
 # How long a message waits to be overtaken when the fault does not say.
 _OVERTAKING: Final = timedelta(seconds=1)
@@ -90,10 +90,28 @@ class FaultInjector:
         """Decide about a message to the broker."""
         return self._decided(Outcome(), topic, Way.SAID, self._elapsed())
 
+    def befalls(self, kind: Kind, part: str, percent: float, update: int | None) -> Fault | None:
+        """Decide about an update.
+
+        Args:
+            kind: what might go wrong now.
+            part: what has the flash.
+            percent: how much of the image has come.
+            update: which update of this part it is; a fault looks at each once. None looks at each call.
+        """
+        now, found = self._elapsed(), None
+        for entry in self._set:
+            fault = entry.fault
+            if fault.kind is not kind or fault.at is not None or not fnmatchcase(part, fault.part):
+                continue
+            if percent >= fault.percent and entry.strikes_update(part, update, now):
+                found = found or fault
+        return found
+
     def _decided(self, outcome: Outcome, topic: str, way: Way, now: timedelta) -> Outcome:
         for entry in self._set:
             fault = entry.fault
-            if fault.way is not way or fault.at is not None:
+            if fault.way is not way or fault.at is not None or fault.kind in UPDATES:
                 continue
             struck = entry.silent(topic, now) if fault.kind is Kind.SILENT else entry.strikes(topic, now)
             if struck:
@@ -111,12 +129,22 @@ class _SetFault:
         self._seen = 0
         self._struck = 0
         self._quiet_until: timedelta | None = None
+        self._updates: set[tuple[str, int]] = set()
 
     def strikes(self, topic: str, now: timedelta) -> bool:
         """Look at one message, and draw."""
-        fault = self.fault
-        if not self._due(topic, now):
+        return self._due(topic, now) and self._drawn()
+
+    def strikes_update(self, part: str, update: int | None, now: timedelta) -> bool:
+        """Look at one moment of an update, and draw."""
+        if not self._timely(now) or (update is not None and (part, update) in self._updates):
             return False
+        if update is not None:
+            self._updates.add((part, update))
+        return self._drawn()
+
+    def _drawn(self) -> bool:
+        fault = self.fault
         self._seen += 1
         drawn = self._chance.random() < fault.probability
         struck = (
@@ -156,11 +184,15 @@ class _SetFault:
                 outcome.honest = False
             case Kind.REBOOT | Kind.DISCONNECT:
                 outcome.fall = fault
+            case _:
+                raise AssertionError(fault.kind)  # those of an update strike at no message
 
     def _due(self, topic: str, now: timedelta) -> bool:
+        return self._timely(now) and topic_matches_sub(self.fault.topic, topic)
+
+    def _timely(self, now: timedelta) -> bool:
         age = now - self._since
-        timely = age >= self.fault.begins and (self.fault.ends is None or age < self.fault.ends)
-        return timely and topic_matches_sub(self.fault.topic, topic)
+        return age >= self.fault.begins and (self.fault.ends is None or age < self.fault.ends)
 
     def _drawn_delay(self) -> timedelta:
         most = self.fault.delay_most or self.fault.delay

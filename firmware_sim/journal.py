@@ -47,6 +47,16 @@ class What(StrEnum):
     """A fault struck something else than a command: ``fault``, ``way``, ``topic``."""
     STATE = "state"
     """The true state of all parts, told at the end: ``state``."""
+    DOWNLOAD = "download"
+    """A download has ended: ``part``, ``url``, ``begin`` (the first byte asked for), ``bytes`` (that came),
+    ``why`` (empty when all came)."""
+    BOOTED = "booted"
+    """The boot has tried what is in flash: ``part``, ``slot``, ``version``, ``sha256``, ``outcome`` (``up``,
+    ``crashed``, ``damaged``), ``trial``."""
+    GONE = "gone"
+    """It is off for good: ``part``, ``why``."""
+    ABUSED = "abused"
+    """A hostile appliance has done something: ``deed``, and what came of it."""
     ACKNOWLEDGED = "acknowledged"
     """The broker sent PUBACKs for these messages of a burst: ``ranges``, ends included."""
     LOST = "lost"

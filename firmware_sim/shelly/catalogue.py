@@ -5,9 +5,12 @@ from enum import StrEnum
 from typing import Final
 
 from firmware_sim.firmware import Board, Timing
+from firmware_sim.flash import Flash, Layout
+from firmware_sim.image import Family, Label, Order
 from firmware_sim.shelly.component import Component
 from firmware_sim.shelly.cover import Cover
 from firmware_sim.shelly.device import Shelly
+from firmware_sim.shelly.image import made, whole
 from firmware_sim.shelly.light import Light
 from firmware_sim.shelly.settings import Identity, ShellySettings
 from firmware_sim.shelly.switch import Switch
@@ -69,7 +72,9 @@ def shelly(
     who = identity(model, mac)
     named = f"{seed}/{who.id}"
     components = _components(model, settings, board, timing.travel, named)
-    return Shelly(board, who, settings, components, timing, named)
+    label = Label(family=Family.SHELLY, model=who.app, hardware=settings.hardware, version=settings.version)
+    flash = Flash(board, "flash", Layout(), whole, made(Order(label=label), maker=None))
+    return Shelly(board, who, settings, components, timing, named, flash)
 
 
 def _components(

@@ -28,7 +28,9 @@ from typing import Final
 
 from firmware_sim.fields import InputError, Json
 from firmware_sim.firmware import Board, Heard, Piece, Said, Subscription, Timing, Will
+from firmware_sim.flash import Flash
 from firmware_sim.shelly.component import Component
+from firmware_sim.shelly.ota import Ota
 from firmware_sim.shelly.rpc import Request, RpcError, challenge, no_handler, request
 from firmware_sim.shelly.settings import Identity, ShellySettings
 from firmware_sim.walk import Walk
@@ -50,10 +52,10 @@ class Shelly:
         components: what it has, besides what every device has.
         timing: how long things take.
         seed: names its walks.
+        flash: what it runs from.
     """
 
     keepalive = timedelta(seconds=60)
-    version = "1.7.1"
 
     def __init__(
         self,
@@ -63,6 +65,7 @@ class Shelly:
         components: Sequence[Component],
         timing: Timing,
         seed: str,
+        flash: Flash,
     ) -> None:
         self._board = board
         self._identity = identity
@@ -74,24 +77,34 @@ class Shelly:
         self._prefix = settings.topic_prefix or identity.id
         self._known: dict[str, dict[str, Json]] = {}
         self._rssi = Walk(f"{seed}/rssi", -58, step=2, low=-88, high=-35)
+        self._flash = flash
+        self._ota = Ota(board, flash, identity, settings, timing, self._tell_event)
         self._nonces = 1_700_000_000
         self.native_id = identity.id
         self.client_id = identity.id
         self.will = Will(f"{self._prefix}/online", "false", 0, settings.online_retained)
 
-    def boot(self) -> None:
+    def boot(self, usual: timedelta, *, cold: bool) -> timedelta | None:  # noqa: ARG002 - it makes no difference
         """Outputs are restored, timers are gone."""
         for part in self._components.values():
             part.boot()
+        self._ota.boot()
+        return self._flash.boot(usual)
 
-    def greet(self, *, fresh: bool) -> None:  # noqa: ARG002 - it says the same after a boot as after a gap
-        """Subscribe, then say that it is there and how everything stands."""
+    def chips(self) -> Mapping[str, Json]:
+        """One."""
+        return {self._flash.part: self._flash.describe()}
+
+    def greet(self, *, fresh: bool) -> None:
+        """Subscribe, then say that it is there and how everything stands: after a gap as after a boot."""
         wanted = [f"{self._prefix}/rpc"] if self._settings.enable_rpc else []
         if self._settings.enable_control:
             wanted += [f"{self._prefix}/command", f"{self._prefix}/command/+"]
         self._board.subscribe([Subscription(entry, 1) for entry in wanted])
         self._board.say(Said(f"{self._prefix}/online", b"true", 1, self._settings.online_retained))
         self._tell_all()
+        if fresh:
+            self._board.start_timer(self._timing.settle, self._came_up)
 
     def hear(self, message: Heard) -> None:
         """Take a request frame or a word."""
@@ -154,6 +167,11 @@ class Shelly:
         """One for each component."""
         return [part.piece for part in self._components.values()]
 
+    def _came_up(self) -> None:
+        again = self._flash.came_up(self._timing.boot)
+        if again is not None:
+            self._board.restart(again)
+
     def _answer(self, asked: Request) -> None:
         head: dict[str, Json] = {"id": asked.id, "src": self.native_id, "dst": asked.src}
         told: list[str] = []
@@ -192,6 +210,10 @@ class Shelly:
                 return self._status()
             case "sys.getstatus" | "mqtt.getstatus" | "wifi.getstatus":
                 return self._status()[method.partition(".")[0]]
+            case "shelly.update":
+                return self._ota.update(asked.params)
+            case "shelly.checkforupdate":
+                return self._ota.check()
             case "shelly.reboot":
                 asked_for = asked.params.number("delay_ms", least=_SHORTEST_DELAY, most=_LONGEST_DELAY)
                 delay = self._timing.restart if asked_for is None else timedelta(milliseconds=asked_for)
@@ -244,6 +266,11 @@ class Shelly:
             frame = self._notification(method, params)
             self._board.say(Said(f"{self._prefix}/events/rpc", frame, 1))
 
+    def _tell_event(self, event: Mapping[str, Json]) -> None:
+        """Something happened to the device as a whole."""
+        told: dict[str, Json] = {"component": "sys", **event, "ts": self._ts()}
+        self._notify("NotifyEvent", {"ts": self._ts(), "events": [told]})
+
     def _notification(self, method: str, params: Mapping[str, Json]) -> bytes:
         return _json(
             {"src": self.native_id, "dst": f"{self._prefix}/events", "method": method, "params": params}
@@ -284,8 +311,8 @@ class Shelly:
             "mac": identity.mac,
             "model": identity.model,
             "gen": identity.generation,
-            "fw_id": f"20250924-062729/{self.version}-gd336f31",
-            "ver": self.version,
+            "fw_id": f"20250924-062729/{self._flash.told.version}-gd336f31",
+            "ver": self._flash.told.version,
             "app": identity.app,
             "auth_en": self._settings.auth,
             "auth_domain": identity.id if self._settings.auth else None,

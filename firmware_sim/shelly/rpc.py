@@ -51,6 +51,11 @@ def failed_precondition(message: str) -> RpcError:
     return RpcError(-109, message)
 
 
+def unavailable(message: str) -> RpcError:
+    """-114, UNAVAILABLE."""
+    return RpcError(-114, message)
+
+
 def no_handler(method: str) -> RpcError:
     """404: this device has no such method."""
     return RpcError(404, f"No handler for {method}")
@@ -90,6 +95,13 @@ class Parameters:
         if value is None or isinstance(value, bool):
             return value
         raise invalid_argument(f"Argument '{name}' should be boolean!")
+
+    def text(self, name: str) -> str | None:
+        """A text; None when it is not given."""
+        value = self._given.get(name)
+        if value is None or isinstance(value, str):
+            return value
+        raise invalid_argument(f"Argument '{name}' should be string!")
 
     def number(self, name: str, *, least: float, most: float) -> float | None:
         """A number in a range; None when it is not given."""

@@ -23,6 +23,10 @@ class ShellySettings:
         auth: whether a password is asked for: every method but ``Shelly.GetDeviceInfo`` is answered with a
             challenge that nobody can meet (that MQTT asks for it is *assumed*).
         calibrated: whether a cover knows its positions.
+        version: of the firmware of delivery.
+        hardware: the hardware revision.
+        stable: where its maker's stable firmware lies; empty when the maker cannot be reached.
+        beta: where the beta lies.
     """
 
     name: str = ""
@@ -34,6 +38,10 @@ class ShellySettings:
     online_retained: bool = False
     auth: bool = False
     calibrated: bool = True
+    version: str = "1.7.1"
+    hardware: str = "1"
+    stable: str = ""
+    beta: str = ""
 
 
 def shelly_settings(fields: Fields) -> ShellySettings:
@@ -52,6 +60,10 @@ def shelly_settings(fields: Fields) -> ShellySettings:
         online_retained=fields.flag("online_retained", default=False),
         auth=fields.flag("auth", default=False),
         calibrated=fields.flag("calibrated", default=True),
+        version=fields.text("version", "1.7.1"),
+        hardware=fields.text("hardware", "1"),
+        stable=fields.text("stable", ""),
+        beta=fields.text("beta", ""),
     )
     fields.done()
     prefix = settings.topic_prefix

@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from firmware_sim.fields import Json
+from firmware_sim.image import Label
 from firmware_sim.tasmota.settings import TasmotaSettings, Topics
+from firmware_sim.tasmota.upgrade import full_version
 
-VERSION: Final = "14.1.0(release-tasmota)"
-_NUMBER: Final = "14.1.0"
 # Of a network that is nobody's (RFC 5737).
 _ADDRESS: Final = "192.0.2.8"
 _RELAYS: Final = 32
@@ -40,6 +40,9 @@ class Facts:
         powers: what it says of each output.
         lamp: which output is a lamp, from 0, and its subtype; None for none.
         light: what the lamp adds to ``STATE``.
+        firmware: what it says that it runs.
+        used: how long its image is, in bytes.
+        room: how long a new one may be.
     """
 
     settings: TasmotaSettings
@@ -55,6 +58,9 @@ class Facts:
     powers: Sequence[bool]
     lamp: tuple[int, int] | None
     light: Mapping[str, Json]
+    firmware: Label
+    used: int
+    room: int
 
     @property
     def time(self) -> str:
@@ -102,9 +108,16 @@ def statuses(facts: Facts) -> dict[int, tuple[str, dict[str, Json]]]:
     return {
         0: ("Status", _settings(facts)),
         1: ("StatusPRM", _parameters(facts)),
-        2: ("StatusFWR", {"Version": VERSION, "BuildDateTime": "2024-06-02T15:30:00", "Core": "2_7_6"}),
+        2: (
+            "StatusFWR",
+            {
+                "Version": full_version(facts.firmware),
+                "BuildDateTime": "2024-06-02T15:30:00",
+                "Core": "2_7_6",
+            },
+        ),
         3: ("StatusLOG", {"TelePeriod": int(facts.period.total_seconds()), "SSId": ["venue", ""]}),
-        4: ("StatusMEM", {"ProgramSize": 650, "Free": 352, "Heap": 25}),
+        4: ("StatusMEM", {"ProgramSize": facts.used // 1024, "Free": facts.room // 1024, "Heap": 25}),
         5: ("StatusNET", {"Hostname": topics.hostname, "IPAddress": _ADDRESS, "Mac": _colons(facts.mac)}),
         6: ("StatusMQT", {"MqttClient": client, "MqttCount": connects, "KEEPALIVE": 30}),
         7: ("StatusTIM", {"UTC": f"{facts.time}Z", "Local": facts.time, "Timezone": "+00:00"}),
@@ -143,7 +156,7 @@ def birth(facts: Facts) -> list[dict[str, Json]]:
         {
             "Info1": {
                 "Module": facts.module,
-                "Version": VERSION,
+                "Version": full_version(facts.firmware),
                 "FallbackTopic": topics.fallback_command(),
                 "GroupTopic": topics.group_command(),
             }
@@ -171,7 +184,7 @@ def discovery(facts: Facts) -> dict[str, Json]:
         "ofln": settings.lwt_words[0],
         "onln": settings.lwt_words[1],
         "state": list(settings.state_words),
-        "sw": _NUMBER,
+        "sw": facts.firmware.version,
         "t": facts.topics.topic,
         "ft": settings.full_topic,
         "tp": list(settings.prefixes),

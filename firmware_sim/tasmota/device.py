@@ -28,12 +28,14 @@ from typing import Final
 
 from firmware_sim.fields import InputError, Json
 from firmware_sim.firmware import Board, Heard, Piece, Said, Subscription, Timing, Will
+from firmware_sim.flash import Flash
 from firmware_sim.tasmota import answers
 from firmware_sim.tasmota.command import BLINK, BLINK_OFF, TOGGLE, Command, command
 from firmware_sim.tasmota.lamp import Lamp
 from firmware_sim.tasmota.outputs import Output
 from firmware_sim.tasmota.sensors import Sensors
-from firmware_sim.tasmota.settings import OPTIONS, TasmotaSettings, Topics
+from firmware_sim.tasmota.settings import OPTIONS, Identity, TasmotaSettings, Topics
+from firmware_sim.tasmota.upgrade import Upgrade
 
 _PACKET: Final = 1200
 # From this index on the payload is taken for binary data.
@@ -52,12 +54,12 @@ class Tasmota:
 
     Args:
         board: the hardware.
-        mac: twelve capital hexadecimal digits.
-        module: the name of the hardware.
+        identity: what it is.
         settings: how it is set up.
         outputs: what it switches; a lamp is the last.
         sensors: what it measures.
         timing: how long things take.
+        flash: what it runs from.
     """
 
     keepalive = timedelta(seconds=30)
@@ -65,16 +67,16 @@ class Tasmota:
     def __init__(
         self,
         board: Board,
-        mac: str,
-        module: str,
+        identity: Identity,
         settings: TasmotaSettings,
         outputs: Sequence[Output],
         sensors: Sensors,
         timing: Timing,
+        flash: Flash,
     ) -> None:
         self._board = board
-        self._mac = mac
-        self._module = module
+        self._mac = mac = identity.mac
+        self._module = identity.module
         self._settings = settings
         self._options = set(settings.options)
         self._topics = Topics(settings, mac)
@@ -82,6 +84,8 @@ class Tasmota:
         self._lamp = next((output for output in outputs if isinstance(output, Lamp)), None)
         self._sensors = sensors
         self._timing = timing
+        self._flash = flash
+        self._upgrade = Upgrade(board, flash, timing, settings.ota_url, self._tell_upgrade)
         self._boots = 1
         self._connects = 0
         self._by_fallback = False
@@ -90,10 +94,16 @@ class Tasmota:
         retain = _NO_RETAIN not in settings.options
         self.will = Will(self._topics.telemetry("LWT"), settings.lwt_words[0], 1, retain)
 
-    def boot(self) -> None:
+    def boot(self, usual: timedelta, *, cold: bool) -> timedelta | None:
         """Outputs are restored (``PowerOnState 3``), options are kept."""
         self._boots += 1
         self._connects = 0
+        self._upgrade.boot(cold=cold)
+        return self._flash.boot(usual)
+
+    def chips(self) -> Mapping[str, Json]:
+        """One."""
+        return {self._flash.part: self._flash.describe()}
 
     def greet(self, *, fresh: bool) -> None:
         """Say ``Online``, talk to itself, subscribe; after a boot tell versions and outputs."""
@@ -180,6 +190,10 @@ class Tasmota:
             case "TELEPERIOD":
                 # Its rhythm is the simulation's; so every value is taken for one out of range.
                 self._answer("TELEPERIOD", {"TelePeriod": int(self._timing.period.total_seconds())})
+            case "OTAURL":
+                self._upgrade.set_url(asked)
+            case "UPGRADE":
+                self._upgrade.upgrade(asked)
             case "DIMMER" | "CT" | "WHITE" | "COLOR" | "HSBCOLOR" if self._lamp is not None:
                 self._light(self._lamp, asked)
             case _:
@@ -287,6 +301,10 @@ class Tasmota:
     def _settle(self) -> None:
         self.report()
         self._discover()
+        again = self._flash.came_up(self._timing.boot)
+        if again is not None:
+            self._board.restart(again)
+        self._upgrade.settled()
 
     def _discover(self) -> None:
         topic = f"tasmota/discovery/{self._mac}"
@@ -338,6 +356,9 @@ class Tasmota:
             powers=[output.told_power for output in self._outputs],
             lamp=lamp,
             light=light,
+            firmware=self._flash.told,
+            used=self._flash.used,
+            room=self._flash.room,
         )
 
     def _key(self, place: int) -> str:
@@ -348,6 +369,14 @@ class Tasmota:
         """On ``RESULT``, or on the command's own topic (SetOption4)."""
         topic = name if _OWN_TOPIC in self._options else "RESULT"
         self._say(self._topics.answer(topic, by_fallback=self._by_fallback), _json(body))
+
+    def _tell_upgrade(self, name: str, body: Mapping[str, Json]) -> None:
+        """An answer; the outcome comes on a topic of its own, whatever SetOption4 says."""
+        own = name.removeprefix("stat/")
+        if own == name:
+            self._answer(name, body)
+        else:
+            self._say(self._topics.answer(own), _json(body))
 
     def _say(self, topic: str, payload: str, *, retain: bool = False) -> None:
         kept = retain and _NO_RETAIN not in self._options

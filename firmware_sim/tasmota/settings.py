@@ -1,5 +1,6 @@
 """How a Tasmota is set up by its owner, and the topics that follow from it."""
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -7,6 +8,7 @@ from typing import Final
 from firmware_sim.fields import Fields, InputError
 
 LONGEST_FULL_TOPIC: Final = 100
+_VERSION: Final = re.compile(r"\d{1,4}(\.\d{1,4}){1,3}", re.ASCII)
 # SetOption0 to 163 are switches, but for 32 to 49, which are numbers.
 OPTIONS: Final = frozenset({*range(32), *range(50, 164)})
 
@@ -29,6 +31,15 @@ class LightKind(StrEnum):
         return {"dimmer": 1, "ct": 2, "rgb": 3, "rgbcct": 5}[self.value]
 
 
+class FlashKind(StrEnum):
+    """How much flash there is."""
+
+    TWIN = "twin"
+    """Two slots, each large enough for any image."""
+    ONE_MEGABYTE = "1m"
+    """One megabyte in one piece: a full image does not fit beside a full one."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasmotaSettings:
     """The owner's choices; the defaults are those of delivery.
@@ -49,6 +60,10 @@ class TasmotaSettings:
             on, 26 ``POWER1`` even for one relay, 59 ``tele/…/STATE`` after each command, 90 JSON only,
             104 nothing retained.
         light: of a lamp.
+        version: of the firmware of delivery.
+        chip: which images it can boot: ``esp8266``, ``esp32``.
+        flash: ``twin`` for two slots, ``1m`` for one megabyte in one piece.
+        ota_url: ``OtaUrl`` of delivery.
     """
 
     name: str = "Tasmota"
@@ -62,6 +77,23 @@ class TasmotaSettings:
     sensor_retain: bool = False
     options: frozenset[int] = field(default=frozenset())
     light: LightKind = LightKind.RGBCCT
+    version: str = "14.1.0"
+    chip: str = "esp8266"
+    flash: FlashKind = FlashKind.TWIN
+    ota_url: str = "http://ota.tasmota.com/tasmota/release/tasmota.bin.gz"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a device is by birth.
+
+    Attributes:
+        mac: twelve capital hexadecimal digits.
+        module: the name of the hardware.
+    """
+
+    mac: str
+    module: str
 
 
 def tasmota_settings(fields: Fields) -> TasmotaSettings:
@@ -83,8 +115,14 @@ def tasmota_settings(fields: Fields) -> TasmotaSettings:
         sensor_retain=fields.flag("sensor_retain", default=False),
         options=_options(fields.nested("options")),
         light=fields.choice("light", LightKind, boring.light),
+        version=fields.text("version", boring.version),
+        chip=fields.text("chip", boring.chip),
+        flash=fields.choice("flash", FlashKind, boring.flash),
+        ota_url=fields.text("ota_url", boring.ota_url),
     )
     fields.done()
+    if _VERSION.fullmatch(settings.version) is None:
+        raise InputError(f"{fields.where}.version: {settings.version!r:.60} is no version such as 14.1.0")
     if len(settings.full_topic) > LONGEST_FULL_TOPIC:
         raise InputError(f"{fields.where}.full_topic: at most {LONGEST_FULL_TOPIC} characters")
     return settings

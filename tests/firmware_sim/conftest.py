@@ -1,13 +1,15 @@
 """A broker, an outsider, and appliances with boring defaults."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from firmware_sim.appliance import Appliance
 from firmware_sim.board import World
 from firmware_sim.faults import FaultPlan
+from firmware_sim.fields import Json
 from firmware_sim.firmware import Timing
 from firmware_sim.journal import Journal, Line, opened, read
 from firmware_sim.link import Broker
@@ -101,3 +103,19 @@ def a_tasmota(
 ) -> TasmotaSpecification:
     """A Tasmota."""
     return TasmotaSpecification(model=model, mac=MAC, settings=settings or TasmotaSettings())
+
+
+def flash(device: Appliance, part: str = "flash") -> Mapping[str, Json]:
+    """The true state of a flash."""
+    chips = device.state()["flash"]
+    assert isinstance(chips, Mapping)
+    chip = chips[part]
+    assert isinstance(chip, Mapping)
+    return chip
+
+
+def runs(device: Appliance, part: str = "flash") -> Json:
+    """The version that truly runs."""
+    running = flash(device, part)["running"]
+    assert isinstance(running, Mapping)
+    return running["version"]

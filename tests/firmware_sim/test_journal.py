@@ -87,6 +87,7 @@ async def test_the_lines_tell_the_life_of_an_appliance_in_order(
         "listening",
         "effect",
         "effect",
+        "booted",
         "offline",
         "online",
         "listening",

@@ -90,9 +90,18 @@ async def test_control_lines_make_things_happen(broker: Mosquitto, peer: Peer) -
         answer = running.does("state", who, tag="t1")
 
     assert answer["tag"] == "t1"
-    assert answer["done"] == {
-        who: {"connected": False, "boots": 1, "commands": 2, "parts": {"POWER": {"power": True}}}
+    done = answer["done"]
+    assert isinstance(done, dict)
+    state = dict(done[who])
+    runs = state.pop("flash")["flash"]["running"]
+    assert state == {
+        "connected": False,
+        "boots": 1,
+        "commands": 2,
+        "gone": False,
+        "parts": {"POWER": {"power": True}},
     }
+    assert (runs["slot"], runs["version"]) == ("a", "14.1.0")
 
 
 @pytest.mark.parametrize(
