@@ -124,7 +124,8 @@ class Appliance:
         Raises:
             InputError: it has no such button.
         """
-        self._board.under(Handling(cause=Cause.BUTTON), lambda: self._firmware.press(button))
+        if not self._gone:
+            self._board.under(Handling(cause=Cause.BUTTON), lambda: self._firmware.press(button))
 
     def reboot(self, lasting: timedelta | None = None) -> None:
         """Cut the power and give it back at once; the boot takes ``lasting``."""
