@@ -7,6 +7,10 @@ On stdout one JSON line per appliance when all are connected and listen, ``{"app
 terminal, and runs until SIGTERM, SIGINT or ``stop``; the end of stdin does not end it. With ``--burst`` it
 sends a burst instead, prints ``{"burst": {...}}`` and ends.
 
+    python -m firmware_sim image --family tasmota --version 14.2.0 tasmota.bin
+
+makes an image of a firmware instead; see ``image_line``.
+
 Exit status: 0 stopped as asked; 1 the appliances do not get to the broker, the journal cannot be written, or
 a burst was not wholly acknowledged; 2 the arguments or files are wrong.
 """
@@ -24,6 +28,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from firmware_sim import image_line
 from firmware_sim.board import World
 from firmware_sim.burst import Burst, burst
 from firmware_sim.control import Control
@@ -40,8 +45,11 @@ _HIGHEST_PORT: Final = 65535
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a fleet; see the module's docstring."""
-    asked = _parser().parse_args(arguments)
+    """Run a fleet, or make an image; see the module's docstring."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["image"]:
+        return image_line.main(given[1:])
+    asked = _parser().parse_args(given)
     try:
         specifications = _specifications(asked)
         within = duration(asked.within, "--within")
@@ -51,9 +59,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 broker=_broker(asked.broker),
                 journal=journal,
                 seed=asked.seed,
-                timing=Timing(period=duration(asked.period, "--period")),
+                timing=Timing(
+                    period=duration(asked.period, "--period"),
+                    transfer=duration(asked.transfer, "--transfer"),
+                ),
                 plan=FaultPlan() if asked.faults is None else plan_from_file(asked.faults),
                 mqtt5=asked.mqtt5,
+                maker=b"" if asked.maker is None else image_line.public_key(asked.maker),
             )
             return asyncio.run(_run(specifications, world, load, within))
     except InputError as why:
@@ -179,9 +191,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--journal", type=Path, metavar="FILE", help="append what happens, as JSON lines")
     parser.add_argument("--faults", type=Path, metavar="FILE", help="what goes wrong, in TOML or JSON")
     parser.add_argument("--period", default="1s", help="between two telemetry messages (default 1s)")
+    parser.add_argument("--transfer", default="500ms", help="of a whole image, at least (default 500ms)")
     parser.add_argument("--username", help="of those that have none; {id} stands for the appliance's id")
     parser.add_argument("--password")
     parser.add_argument("--mqtt5", action="store_true", help="connect with MQTT 5, to see expiry intervals")
+    parser.add_argument("--maker", type=Path, metavar="FILE", help="whose signed images are taken: its .pub")
     parser.add_argument("--burst", type=int, metavar="N", help="send N numbered messages and end")
     parser.add_argument("--rate", type=float, default=0.0, metavar="R", help="of a burst, per second")
     parser.add_argument("--within", default="30s", help="how long the appliances may take to connect")

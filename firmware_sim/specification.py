@@ -10,6 +10,14 @@ A file of appliances, in JSON or TOML:
     [appliance.settings]           # ShellySettings or TasmotaSettings
     light = "rgbcct"
     state_words = ["AUS", "AN", "UM", "HALT"]
+
+    [[appliance]]
+    model = "zigbee2mqtt"          # a bridge; see ZigbeeSettings and ZigbeeModel
+    mac = "02A1B2C3D4E6"
+    [[appliance.settings.devices]]
+    ieee = "0x00158d0001020304"
+    model = "zigbee-lamp"
+    name = "bar/lamp"
 """
 
 import re
@@ -24,8 +32,11 @@ from firmware_sim.shelly.catalogue import ShellyModel, identity, shelly
 from firmware_sim.shelly.settings import ShellySettings, shelly_settings
 from firmware_sim.tasmota.catalogue import TasmotaModel, tasmota
 from firmware_sim.tasmota.settings import TasmotaSettings, tasmota_settings
+from firmware_sim.zigbee2mqtt.catalogue import BridgeModel, bridge, bridge_id
+from firmware_sim.zigbee2mqtt.settings import ZigbeeSettings, zigbee_settings
 
 MODELS: Final = (*ShellyModel, *TasmotaModel)
+"""Those that are invented; a bridge is written down."""
 _MAC: Final = re.compile(r"[0-9A-F]{12}", re.ASCII)
 MOST: Final = 1000
 """As many appliances as one fleet has at most."""
@@ -69,7 +80,21 @@ class TasmotaSpecification:
         return self.mac
 
 
-Specification = ShellySpecification | TasmotaSpecification
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BridgeSpecification:
+    """A Zigbee2MQTT bridge with the devices behind it."""
+
+    mac: str
+    settings: ZigbeeSettings = field(default_factory=ZigbeeSettings)
+    account: Account = field(default_factory=Account)
+
+    @property
+    def id(self) -> str:
+        """What it is called here."""
+        return bridge_id(self.mac)
+
+
+Specification = ShellySpecification | TasmotaSpecification | BridgeSpecification
 """One appliance."""
 
 
@@ -80,6 +105,8 @@ def build(specification: Specification, board: Board, timing: Timing, seed: str)
             return shelly(model, mac, settings, board, timing, seed)
         case TasmotaSpecification(model=model, mac=mac, settings=settings):
             return tasmota(model, mac, settings, board, timing, seed)
+        case BridgeSpecification(mac=mac, settings=settings):
+            return bridge(mac, settings, board, timing, seed)
 
 
 def invented(seed: str, count: int) -> list[Specification]:
@@ -141,4 +168,7 @@ def _specification(fields: Fields) -> Specification:
     if named in set(TasmotaModel):
         set_up = tasmota_settings(settings)
         return TasmotaSpecification(model=TasmotaModel(named), mac=mac, settings=set_up, account=account)
-    raise InputError(f"{fields.where}.model: {named!r:.60} is none of {', '.join(MODELS)}")
+    if named == BridgeModel.BRIDGE:
+        return BridgeSpecification(mac=mac, settings=zigbee_settings(settings), account=account)
+    possible = ", ".join((*MODELS, *BridgeModel))
+    raise InputError(f"{fields.where}.model: {named!r:.60} is none of {possible}")
