@@ -8,7 +8,7 @@ that caused it even when the motor arrives much later, and a liar lies to the en
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -73,6 +73,7 @@ class CircuitBoard:
         self._handling = IDLE
         self._alarms: set[Alarm] = set()
         self._fetches: set[Fetching] = set()
+        self._beside: set[asyncio.Task[None]] = set()
         self._restart: Alarm | None = None
         self._overtaken: dict[Way, list[Callable[[], None]]] = {Way.HEARD: [], Way.SAID: []}
         self.injector = FaultInjector(appliance, world.seed, self.age)
@@ -136,6 +137,12 @@ class CircuitBoard:
         fetching.task = self._wiring.spawn(fetching.run())
         fetching.task.add_done_callback(lambda _: self._fetches.discard(fetching))
         return fetching
+
+    def beside(self, work: Coroutine[None, None, None]) -> None:
+        """Let something run beside the appliance's task, until the next boot."""
+        task = self._wiring.spawn(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
 
     def writes_flash(self, part: str) -> None:
         """Fail under the fault ``brown_out``.
@@ -258,6 +265,8 @@ class CircuitBoard:
         self._alarms.clear()
         for fetching in self._fetches:
             fetching.cancel()
+        for task in self._beside:
+            task.cancel()
         self._restart = None
         for waiting in self._overtaken.values():
             waiting.clear()

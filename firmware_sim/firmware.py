@@ -5,7 +5,7 @@ what it says and does goes out through its ``Board``. So each family reads as a 
 real one, and the faults are put around it by ``appliance`` without its knowledge.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -173,6 +173,10 @@ class Board(Protocol):
 
     def fetch(self, wanted: Wanted, taker: Taker) -> Timer:
         """Fetch something with a real GET, unless the appliance boots before; it can be cancelled."""
+        ...
+
+    def beside(self, work: Coroutine[None, None, None]) -> None:
+        """Let something run beside everything else, until the next boot; it raises nothing."""
         ...
 
     def writes_flash(self, part: str) -> None:

@@ -32,11 +32,15 @@ from firmware_sim.shelly.catalogue import ShellyModel, identity, shelly
 from firmware_sim.shelly.settings import ShellySettings, shelly_settings
 from firmware_sim.tasmota.catalogue import TasmotaModel, tasmota
 from firmware_sim.tasmota.settings import TasmotaSettings, tasmota_settings
+from firmware_sim.television.device import Television, television_id
+from firmware_sim.television.settings import TelevisionSettings, television_settings
 from firmware_sim.zigbee2mqtt.catalogue import BridgeModel, bridge, bridge_id
 from firmware_sim.zigbee2mqtt.settings import ZigbeeSettings, zigbee_settings
 
 MODELS: Final = (*ShellyModel, *TasmotaModel)
-"""Those that are invented; a bridge is written down."""
+"""Those that are invented; a bridge and a hostile television are written down."""
+HOSTILE: Final = "hostile-television"
+"""The model of a hostile television."""
 _MAC: Final = re.compile(r"[0-9A-F]{12}", re.ASCII)
 MOST: Final = 1000
 """As many appliances as one fleet has at most."""
@@ -94,7 +98,21 @@ class BridgeSpecification:
         return bridge_id(self.mac)
 
 
-Specification = ShellySpecification | TasmotaSpecification | BridgeSpecification
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelevisionSpecification:
+    """A hostile television."""
+
+    mac: str
+    settings: TelevisionSettings = field(default_factory=TelevisionSettings)
+    account: Account = field(default_factory=Account)
+
+    @property
+    def id(self) -> str:
+        """The id it has by birth."""
+        return television_id(self.mac)
+
+
+Specification = ShellySpecification | TasmotaSpecification | BridgeSpecification | TelevisionSpecification
 """One appliance."""
 
 
@@ -107,6 +125,8 @@ def build(specification: Specification, board: Board, timing: Timing, seed: str)
             return tasmota(model, mac, settings, board, timing, seed)
         case BridgeSpecification(mac=mac, settings=settings):
             return bridge(mac, settings, board, timing, seed)
+        case TelevisionSpecification(mac=mac, settings=settings):
+            return Television(board, mac, settings, seed)
 
 
 def invented(seed: str, count: int) -> list[Specification]:
@@ -170,5 +190,7 @@ def _specification(fields: Fields) -> Specification:
         return TasmotaSpecification(model=TasmotaModel(named), mac=mac, settings=set_up, account=account)
     if named == BridgeModel.BRIDGE:
         return BridgeSpecification(mac=mac, settings=zigbee_settings(settings), account=account)
-    possible = ", ".join((*MODELS, *BridgeModel))
+    if named == HOSTILE:
+        return TelevisionSpecification(mac=mac, settings=television_settings(settings), account=account)
+    possible = ", ".join((*MODELS, *BridgeModel, HOSTILE))
     raise InputError(f"{fields.where}.model: {named!r:.60} is none of {possible}")

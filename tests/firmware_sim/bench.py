@@ -1,6 +1,6 @@
 """A board on a bench: no network and no time; the power fails at the write that a test names."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -75,6 +75,10 @@ class Bench:
     def fetch(self, wanted: Wanted, taker: Taker) -> Timer:  # noqa: ARG002 - there is no network
         """Nothing comes."""
         return _Nothing()
+
+    def beside(self, work: Coroutine[None, None, None]) -> None:
+        """It never runs."""
+        work.close()
 
     def uptime(self) -> timedelta:
         """No time passes."""
