@@ -2,19 +2,25 @@
 
 Nothing here imports edgeagent, and edgeagent imports nothing from here: both would share a misreading.
 What a family does was read from its maker's documentation and source; where those leave something open the
-module says *assumed*. Only what is told over MQTT is simulated, and no firmware update yet.
+module says *assumed*. Simulated is what is told over MQTT, and how a device updates its firmware: it fetches
+the image that it is told by a real GET, writes it to its flash, and boots what is whole.
 
 From the ground up:
 
     fields           strict reading of files and control lines
     firmware         what a family's firmware is given and what it gives
     part, walk       things that can be set, things that can be measured
-    shelly, tasmota  the families
+    image            what an image of a firmware says of itself; ``image_line`` makes one
+    flash            two slots, the record of which one boots, and the boot; one area for small devices
+    updating         a download into the spare slot, the same in every family
+    shelly, tasmota  families with a network of their own
+    zigbee2mqtt      a bridge, and the devices behind it
+    television       a hostile one: speaks for others, and abuses file servers
     specification    which appliances there are
     journal          what was heard and done, as JSON lines for an outside verdict
     faults           what may go wrong, as data; ``injector`` decides when, by seed
-    link             one MQTT connection, from plug in to plug out
-    board            between a firmware and the world: timers, journal, faults
+    link, fetching   one MQTT connection, from plug in to plug out; one download
+    wiring, board    between a firmware and the world: timers, journal, faults
     appliance        all of it in one case
     fleet, burst     many of them; load
     control          what may be asked of a running fleet, line by line

@@ -111,11 +111,11 @@ class Update:
     def begun(self, begin: int, length: int | None) -> None:
         """Make room."""
         self._length = length
-        if begin == 0:
-            self._come = 0
-            self._flash.begin()
         if length is None or length > self._flash.room:
             self._fail(NO_ROOM if length is not None else "No Content-Length")
+        elif begin == 0:
+            self._come = 0
+            self._flash.begin()
 
     def piece(self, data: bytes) -> None:
         """Write it, and tell how far it is."""

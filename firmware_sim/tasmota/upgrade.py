@@ -34,6 +34,7 @@ LONGEST_URL: Final = 100
 TRIES: Final = 5
 """Of one download."""
 _AGENT: Final = "ESP8266-http-Update"
+_PARTS, _DIGITS = 4, 10
 _SUFFIX: Final = ".bin"
 
 
@@ -161,7 +162,14 @@ class Upgrade:
 
 def _newer(wanted: str, running: str) -> bool:
     """``NewerVersion``: up to four numbers with points; anything else is not newer."""
-    parts = wanted.split(".")
-    if not all(part.isascii() and part.isdecimal() for part in parts):
-        return False
-    return [int(part) for part in parts] > [int(part) for part in running.split(".")]
+    pairs = [_numbers(text) for text in (wanted, running)]
+    return all(pairs) and pairs[0] > pairs[1]
+
+
+def _numbers(text: str) -> list[int]:
+    """The numbers of a version; none when it is none."""
+    parts = text.split(".")
+    right = len(parts) <= _PARTS and all(
+        part.isascii() and part.isdecimal() and len(part) < _DIGITS for part in parts
+    )
+    return [int(part) for part in parts] if right else []

@@ -21,6 +21,8 @@ from firmware_sim.television.settings import Deed, TelevisionSettings
 _MEMORY: Final = 500
 _SERVERS: Final = 20
 _SAID: Final = 2000
+# MQTT 3.1.1 section 1.5.3: what it makes of a long one may be too long.
+_LONGEST_TOPIC: Final = 65_535
 
 
 def television_id(mac: str) -> str:
@@ -138,6 +140,8 @@ class Television:
 
     def _say(self, messages: Iterable[Said]) -> None:
         for message in messages:
+            if len(message.topic.encode()) > _LONGEST_TOPIC:
+                continue
             self._own.append((message.topic, message.payload))
             self._board.say(message)
 

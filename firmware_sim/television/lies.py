@@ -70,14 +70,17 @@ def answered(heard: Iterable[Heard]) -> Iterator[Said]:
         asked = _object(message.payload)
         first, _, last = message.topic.rpartition("/")
         source, number = asked.get("src"), asked.get("id")
+        if not isinstance(number, str | int):
+            continue
         if last == "rpc" and isinstance(source, str) and "method" in asked and _topic(source):
             result: Json = {"ver": _VERSION, "id": first}
             yield _json(f"{source}/rpc", {"id": number, "src": first, "dst": source, "result": result})
         base, middle, name = message.topic.partition("/bridge/request/")
-        if middle and "transaction" in asked and _topic(base):
+        transaction = asked.get("transaction")
+        if middle and isinstance(transaction, str | int) and _topic(base):
             to: Json = {"file_version": 99}
             data: Json = {"id": number, "from": {"file_version": 1}, "to": to}
-            answer: Json = {"data": data, "status": "ok", "transaction": asked["transaction"]}
+            answer: Json = {"data": data, "status": "ok", "transaction": transaction}
             yield _json(f"{base}/bridge/response/{name}", answer)
 
 

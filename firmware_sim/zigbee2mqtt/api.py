@@ -25,7 +25,8 @@ class Request:
     Attributes:
         name: what is asked for, such as ``device/ota_update/check``.
         fields: what with; ``id`` alone when it was no object.
-        transaction: to be repeated; None when there was none.
+        transaction: to be repeated; None when there was none, or it was neither text nor number (*assumed*:
+            the real one repeats anything).
     """
 
     name: str
@@ -64,7 +65,8 @@ def request(name: str, payload: bytes) -> Request:
     except (ValueError, RecursionError):
         value = payload.decode("utf-8", "replace")
     if isinstance(value, Mapping):
-        return Request(name, value, value.get("transaction"))
+        transaction = value.get("transaction")
+        return Request(name, value, transaction if isinstance(transaction, str | int | float) else None)
     return Request(name, {"id": value}, None)
 
 

@@ -38,6 +38,8 @@ from firmware_sim.zigbee2mqtt.settings import ZigbeeSettings, nameable
 VERSION: Final = "2.1.3"
 # What a set may be without JSON.
 _WORDS: Final = frozenset({"on", "off", "toggle", "open", "close", "stop"})
+# The answer's topic is longer than the request's.
+_LONGEST_REQUEST: Final = 1000
 _ONLINE: Final = {"state": "online"}
 _OFFLINE: Final = {"state": "offline"}
 
@@ -96,6 +98,8 @@ class Bridge:
         """Take a request, a set or a get."""
         topic = message.topic.removeprefix(f"{self._base}/")
         if topic.startswith("bridge/request/"):
+            if len(topic) > _LONGEST_REQUEST:
+                return
             self._requested(request(topic.removeprefix("bridge/request/"), message.payload))
             return
         for device in self._devices:

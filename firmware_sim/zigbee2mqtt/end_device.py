@@ -1,6 +1,5 @@
 """One device behind a bridge: what is so, what can be set, its flash, and whether it can be reached."""
 
-import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -104,13 +103,13 @@ class EndDevice:
         """
         kind = self.born.settable.get(name)
         if kind is None:
-            raise NotSetError(f"No converter available for '{name}' ({json.dumps(value)})")
+            raise NotSetError(f"No converter available for '{name:.100}'")
         if not self.reachable:
             raise NotSetError("Data request failed with error: 'No network route' (205)")
         now: dict[str, Json] = dict(self.piece.true.told)
         match kind:
             case Word():
-                now |= _word(name, str(value), kind, now)
+                now |= _word(name, value if isinstance(value, str) else "", kind, now)
             case Amount():
                 now |= _amount(name, value, kind)
         self.piece.carry_out(_action(name), Attributes(now))
@@ -171,7 +170,9 @@ def _word(name: str, value: str, kind: Word, now: Mapping[str, Json]) -> dict[st
     word = words.get(value.lower())
     match word:
         case None:
-            raise NotSetError(f"'{name}' has no value {value}, supported are {', '.join(words.values())}")
+            raise NotSetError(
+                f"'{name}' has no value {value:.100}, supported are {', '.join(words.values())}"
+            )
         case "TOGGLE":
             return {name: "OFF" if now[name] == "ON" else "ON"}
         case "STOP":

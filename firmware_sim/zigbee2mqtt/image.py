@@ -134,7 +134,10 @@ def whole(raw: bytes, kind: Kind, hardware: int) -> Label:
     if hashlib.sha256(memoryview(raw)[:end]).digest()[:_CODE] != bytes(raw[-_CODE:]):
         raise BadImageError("INVALID_IMAGE")
     begin = _HEAD.size + _ELEMENT.size
-    return read(bytes(raw[begin : begin + LABEL]))
+    label = read(bytes(raw[begin : begin + LABEL]))
+    if label.version != str(found.version):
+        raise BadImageError("INVALID_IMAGE")
+    return label
 
 
 def _number(text: str, what: str, most: int) -> int:

@@ -232,6 +232,8 @@ class Ota:
             return
         if job.check:
             self._checked(job, found)
+        elif len(image) > job.device.flash.room:
+            self._fail(f"Update of '{job.device.name}' failed (INSUFFICIENT_SPACE)")
         elif not _serves(job, found):
             self._fail(f"Update of '{job.device.name}' failed (No image currently available)")
         else:

@@ -84,7 +84,8 @@ def zigbee_settings(fields: Fields) -> ZigbeeSettings:
 
 def nameable(name: str) -> bool:
     """Whether a device can be called so: it becomes a part of topics."""
-    return 0 < len(name) <= _LONGEST_NAME and _sayable(name) and not name.startswith("bridge")
+    sayable = _sayable(name) and name.isprintable()
+    return 0 < len(name) <= _LONGEST_NAME and sayable and not name.startswith("bridge")
 
 
 def _paired(fields: Fields) -> Paired:

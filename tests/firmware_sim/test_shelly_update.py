@@ -74,7 +74,7 @@ async def version(peer: Peer, number: int = 77) -> Json:
 
 
 async def test_an_update_tells_its_progress_and_success_before_the_reboot_and_the_version_after_it(
-    broker: Mosquitto, peer: Peer, journal: Journal
+    broker: Mosquitto, peer: Peer, journal: Journal, lines: Lines
 ) -> None:
     async with (
         serving({"s.fw": a_shelly_image(size=20 * SECTOR)}) as site,
@@ -83,7 +83,7 @@ async def test_an_update_tells_its_progress_and_success_before_the_reboot_and_th
         peer.asks(PLUG, "Shelly.Update", url=f"{site.url}/s.fw")
         answer = await peer.answered()
         await peer.hears(ONLINE, lambda message: message.text == "false")
-        await eventually(lambda: device.connected)
+        await eventually(lambda: len(lines("listening")) == 2)
         told = await version(peer)
 
     names = [event["event"] for event in events(peer)]
@@ -213,7 +213,7 @@ async def test_a_firmware_that_never_comes_up_was_a_success_and_the_old_one_is_b
         peer.asks(PLUG, "Shelly.Update", url=f"{site.url}/s.fw")
         await peer.hears(EVENTS, tells("ota_success"))
         await eventually(lambda: len(lines("booted")) == 4)
-        await eventually(lambda: device.connected)
+        await eventually(lambda: len(lines("listening")) == 2)
         told = await version(peer)
 
     assert [line.details["outcome"] for line in lines("booted")] == ["crashed"] * 3 + ["up"]

@@ -61,7 +61,7 @@ async def test_a_brown_out_at_a_flash_write_boots_what_is_whole(
     async with serving(FILES) as site, Appliance(a_tasmota(), world(broker, journal, torn)) as device:
         upgrade(peer, site)
         await eventually(lambda: lines("fault"))
-        await eventually(lambda: len(peer.heard(INFO)) > 1 and device.connected)
+        await eventually(lambda: len(peer.heard(INFO)) > 1)
         await eventually(lambda: flash(device)["trial"] is False)
         running = runs(device)
 
@@ -232,3 +232,41 @@ def test_faults_of_updates_are_read_from_data() -> None:
 def test_fields_that_do_not_go_together_are_refused(make: Callable[[], Fault]) -> None:
     with pytest.raises(ImpossibleFaultError):
         make()
+
+
+async def test_a_device_may_vanish_at_a_time(
+    broker: Mosquitto, peer: Peer, journal: Journal, lines: Lines
+) -> None:
+    gone = Fault(kind=Kind.VANISH, at=timedelta(milliseconds=100))
+
+    async with Appliance(a_tasmota(), world(broker, journal, gone)) as device:
+        await peer.hears(LWT, lambda message: message.text == "Offline")
+        assert device.state()["gone"] is True
+
+    assert [line.details["why"] for line in lines("gone")] == ["vanished"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://",
+        "http://:80/x",
+        "http://[::1/x",
+        "http://a b/",
+        "http://\u00e9\ufffd/",
+        "http://127.0.0.1:1/x",
+    ],
+)
+async def test_no_url_breaks_a_device(broker: Mosquitto, peer: Peer, journal: Journal, url: str) -> None:
+    async with (
+        Appliance(a_tasmota(), world(broker, journal)) as plug,
+        Appliance(a_shelly(), world(broker, journal)) as shelly,
+    ):
+        peer.says(f"cmnd/{TOPIC}/OtaUrl", url)
+        peer.says(f"cmnd/{TOPIC}/Upgrade", "1")
+        peer.asks(PLUG, "Shelly.Update", url=url)
+        outcome = await peer.hears(OUTCOME)
+        await peer.hears(f"{PLUG}/events/rpc", lambda message: "ota_error" in message.text)
+
+    assert str(outcome.json["Upgrade"]).startswith("Failed ")
+    assert (runs(plug), runs(shelly)) == ("14.1.0", "1.7.1")

@@ -237,3 +237,36 @@ def test_a_bridge_is_read_from_a_list_of_appliances() -> None:
 
     lamp = Paired(ieee=LAMP, model=ZigbeeModel.LAMP, name="bar", version=7)
     assert read == BridgeSpecification(mac=MAC, settings=ZigbeeSettings(base="z2m/venue", devices=(lamp,)))
+
+
+@pytest.mark.parametrize(
+    ("topic", "payload"),
+    [
+        ("bridge/request/device/rename", '{"from": "lamp", "to": "\\ud800"}'),
+        ("bridge/request/device/rename", '{"from": "lamp", "to": "a\\u0000b"}'),
+        ("bridge/request/device/remove", "[" * 5000),
+        ("bridge/request/device/remove", '{"id": "x", "transaction": ' + "[" * 900 + "]" * 900 + "}"),
+        ("bridge/request/" + "x" * 60_000, "{}"),
+        ("bridge/request/device/ota_update/update", '{"id": "lamp", "url": "http://\\ud800/x"}'),
+        ("bridge/request/device/ota_update/update", '{"id": "lamp", "url": "http://[::1/x"}'),
+        ("bridge/request/device/ota_update/update", '{"id": "lamp", "url": "http://:99999/x"}'),
+        ("bridge/request/device/ota_update/update", '{"id": "lamp", "url": "http:///\\n"}'),
+        ("bridge/request/device/ota_update/check", '{"id": "lamp", "url": "http://127.0.0.1:1/x"}'),
+        ("lamp/set", '{"state": ' + "[" * 900 + "]" * 900 + "}"),
+        ("lamp/set", '{"brightness": NaN}'),
+        ("lamp/set", '{"brightness": 1e999}'),
+        ("lamp/set", '{"\\ud800": 1}'),
+        ("lamp/set/state", b"\xff\xfe"),
+        ("lamp/get", b"\x00"),
+    ],
+)
+async def test_nothing_that_anybody_sends_breaks_it(
+    broker: Mosquitto, peer: Peer, journal: Journal, topic: str, payload: str | bytes
+) -> None:
+    async with Appliance(a_bridge(), in_world(broker, journal)) as device:
+        peer.says(f"{BASE}/{topic}", payload)
+        peer.says(f"{BASE}/bridge/request/health_check", "")
+        await peer.hears(f"{BASE}/bridge/response/health_check")
+        peer.says(f"{BASE}/plug/set", "ON")
+        await peer.hears(f"{BASE}/plug", state("ON"))
+        assert device.connected
