@@ -15,6 +15,7 @@ From the ground up:
     updating         a download into the spare slot, the same in every family
     shelly, tasmota  families with a network of their own
     zigbee2mqtt      a bridge, and the devices behind it
+    display          a device of no particular make, updated from a URL
     television       a hostile one: speaks for others, and abuses file servers
     specification    which appliances there are
     journal          what was heard and done, as JSON lines for an outside verdict

@@ -2,11 +2,12 @@
 
 An image is a label, which says what it is, and a filling, which is as long as was asked for and no more
 than one sector repeated, so that megabytes cost nothing. The same label and size give the same bytes on any
-machine. The families' wrappings are in ``tasmota.image``, ``shelly.image`` and ``zigbee2mqtt.image``:
+machine. The families' wrappings are in the ``image`` of each family's room:
 
     family       what the running firmware looks at before it takes one       what the boot looks at
     tasmota      the first byte, the length, the room it needs                its CRC-32, the chip
     shelly       the maker's signature, the model, the hardware revision      its SHA-256
+    display      the SHA-256, the model, the hardware revision                the same
     zigbee       manufacturer, image type, version, hardware, length          its integrity code
 
 So a Tasmota takes what it cannot run, as the real one does, and it is the boot that finds out.
@@ -32,6 +33,7 @@ class Family(StrEnum):
     TASMOTA = "tasmota"
     SHELLY = "shelly"
     ZIGBEE = "zigbee"
+    DISPLAY = "display"
 
 
 class Flaw(StrEnum):

@@ -3,6 +3,7 @@
     python -m firmware_sim image --family tasmota --version 14.2.0 tasmota.bin
     python -m firmware_sim image --family tasmota --version 14.2.0 --minimal tasmota-minimal.bin
     python -m firmware_sim image --family shelly --model PlugSG3 --version 1.7.2 plug.fw
+    python -m firmware_sim image --family display --version 1.1.0 display.img
     python -m firmware_sim image --family zigbee --model zigbee-lamp --version 192 lamp.ota
 
 The same arguments make the same bytes, with the same maker. A Shelly's maker signs with ``maker.key`` beside
@@ -26,6 +27,8 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from firmware_sim.display.image import MODEL
+from firmware_sim.display.image import made as made_display
 from firmware_sim.fields import InputError
 from firmware_sim.image import SECTOR, Damage, Family, Flaw, Label, Order
 from firmware_sim.shelly.image import made as made_shelly
@@ -45,8 +48,10 @@ _MODELS: Final[Mapping[Family, str]] = {
     Family.TASMOTA: "tasmota-plug",
     Family.SHELLY: "PlugSG3",
     Family.ZIGBEE: ZigbeeModel.LAMP.value,
+    Family.DISPLAY: MODEL,
 }
-_HARDWARE: Final[Mapping[Family, str]] = {Family.TASMOTA: "esp8266", Family.SHELLY: "1", Family.ZIGBEE: "1"}
+_CHIP: Final = "esp8266"
+_REVISION: Final = "1"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -127,7 +132,7 @@ def _order(asked: argparse.Namespace) -> Order:
     label = Label(
         family=family,
         model=asked.model or _MODELS[family],
-        hardware=asked.hardware or _HARDWARE[family],
+        hardware=asked.hardware or (_CHIP if family is Family.TASMOTA else _REVISION),
         version=asked.version,
         minimal=asked.minimal,
         flaw=Flaw(broken) if broken in set(Flaw) else Flaw.NONE,
@@ -143,6 +148,8 @@ def _made(order: Order, folder: Path) -> bytes:
             return made_tasmota(order)
         case Family.SHELLY:
             return made_shelly(order, maker(folder))
+        case Family.DISPLAY:
+            return made_display(order)
         case Family.ZIGBEE:
             if order.label.model not in set(ZigbeeModel):
                 raise InputError(f"--model: {order.label.model!r:.60} is none of {', '.join(ZigbeeModel)}")

@@ -26,6 +26,9 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from firmware_sim.display.device import Display, display_id
+from firmware_sim.display.image import MODEL as DISPLAY
+from firmware_sim.display.settings import DisplaySettings, display_settings
 from firmware_sim.fields import Fields, InputError, Json, parse_file
 from firmware_sim.firmware import Board, Firmware, Timing
 from firmware_sim.shelly.catalogue import ShellyModel, identity, shelly
@@ -38,7 +41,7 @@ from firmware_sim.zigbee2mqtt.catalogue import BridgeModel, bridge, bridge_id
 from firmware_sim.zigbee2mqtt.settings import ZigbeeSettings, zigbee_settings
 
 MODELS: Final = (*ShellyModel, *TasmotaModel)
-"""Those that are invented; a bridge and a hostile television are written down."""
+"""Those that are invented; bridges, displays and hostile televisions are written down."""
 HOSTILE: Final = "hostile-television"
 """The model of a hostile television."""
 _MAC: Final = re.compile(r"[0-9A-F]{12}", re.ASCII)
@@ -112,7 +115,27 @@ class TelevisionSpecification:
         return television_id(self.mac)
 
 
-Specification = ShellySpecification | TasmotaSpecification | BridgeSpecification | TelevisionSpecification
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisplaySpecification:
+    """A display of no particular make."""
+
+    mac: str
+    settings: DisplaySettings = field(default_factory=DisplaySettings)
+    account: Account = field(default_factory=Account)
+
+    @property
+    def id(self) -> str:
+        """The id it has by birth."""
+        return display_id(self.mac)
+
+
+Specification = (
+    ShellySpecification
+    | TasmotaSpecification
+    | BridgeSpecification
+    | TelevisionSpecification
+    | DisplaySpecification
+)
 """One appliance."""
 
 
@@ -127,6 +150,8 @@ def build(specification: Specification, board: Board, timing: Timing, seed: str)
             return bridge(mac, settings, board, timing, seed)
         case TelevisionSpecification(mac=mac, settings=settings):
             return Television(board, mac, settings, seed)
+        case DisplaySpecification(mac=mac, settings=settings):
+            return Display(board, mac, settings, timing)
 
 
 def invented(seed: str, count: int) -> list[Specification]:
@@ -192,5 +217,7 @@ def _specification(fields: Fields) -> Specification:
         return BridgeSpecification(mac=mac, settings=zigbee_settings(settings), account=account)
     if named == HOSTILE:
         return TelevisionSpecification(mac=mac, settings=television_settings(settings), account=account)
-    possible = ", ".join((*MODELS, *BridgeModel, HOSTILE))
+    if named == DISPLAY:
+        return DisplaySpecification(mac=mac, settings=display_settings(settings), account=account)
+    possible = ", ".join((*MODELS, *BridgeModel, HOSTILE, DISPLAY))
     raise InputError(f"{fields.where}.model: {named!r:.60} is none of {possible}")

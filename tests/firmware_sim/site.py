@@ -1,12 +1,17 @@
 """A server of images on loopback: plain HTTP, ranges, and cuts where a test wants them."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from aiohttp import web
 
-_PIECE = 4096
+from tests.support.waiting import eventually
+
+
+def at_once() -> bool:
+    """Nothing has to be so."""
+    return True
 
 
 @dataclass
@@ -17,12 +22,14 @@ class Site:
         url: where it begins, without a slash at the end.
         files: by name.
         cuts: how many answers are cut in their middle before one is whole.
+        cut_when: what has to be so before one is cut: a client may throw away what it has not yet read.
         asked: method, name and ``Range`` of each request.
     """
 
     url: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
     cuts: int = 0
+    cut_when: Callable[[], object] = at_once
     asked: list[tuple[str, str, str | None]] = field(default_factory=list)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
@@ -43,6 +50,7 @@ class Site:
         if self.cuts:
             self.cuts -= 1
             await answer.write(data[begin : begin + (len(data) - begin) // 2])
+            await eventually(self.cut_when)
             assert request.transport is not None
             request.transport.close()
             return answer

@@ -1,0 +1,1 @@
+"""A display of no particular make: a state, a URL to update from, and progress."""
