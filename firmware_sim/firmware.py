@@ -70,7 +70,7 @@ class Effect:
 
     Attributes:
         action: what: ``power``, ``toggle``, ``brightness``, ``color``, ``color_temperature``,
-            ``position``, ``stop``, ``arrived``, ``identify``, ``reboot``.
+            ``position``, ``stop``, ``arrived``, ``identify``, ``setpoint``, ``system_mode``, ``reboot``.
         part: of which part.
         before: the part's true values.
         after: the part's true values from now on.
