@@ -94,7 +94,7 @@ class Breaker:
         opened: when.
         open_for: how long it stays open; None until it is reset.
         probe: the run that was let in to try.
-        let_by: when one was taken last, where they are slowed.
+        let_by: when one was judged last, where they are slowed.
     """
 
     scope: Scope
@@ -172,6 +172,11 @@ def let_in(breaker: Breaker, run: int, now: Moment) -> Breaker:
     """A command was taken: as the probe of a half-open one, or at the pace of one that slows."""
     if breaker.phase(now) is Phase.HALF_OPEN:
         return replace(breaker, probe=run)
+    return had_its_turn(breaker, now)
+
+
+def had_its_turn(breaker: Breaker, now: Moment) -> Breaker:
+    """A command was judged, whatever came of it: where they are slowed the next one waits for its pace."""
     return replace(breaker, let_by=now)
 
 

@@ -71,8 +71,13 @@ class Breakers:
 
     def refused(self, tx: Transaction, scope: Scope, command: CommandId, why: Refuse) -> None:
         """The gate has refused a command whose origin is proven."""
+        signals, found = states.signals_of(why.reason), breakers.find(tx, scope)
+        if signals and found is not None and found.phase(self.now) is Phase.OPEN:
+            # Where one in a while is taken, a wrong one takes its turn: a storm of them fills no record.
+            breakers.let_in(tx, states.had_its_turn(found, self.now))
+            return
         said = f"{why.reason}{f': {why.detail}' if why.detail else ''}"
-        for signal in states.signals_of(why.reason):
+        for signal in signals:
             if self._note(tx, scope, Seen(signal=signal, about=command, why=said)):
                 return
 

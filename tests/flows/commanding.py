@@ -24,7 +24,7 @@ from pydantic import JsonValue
 from typing_extensions import override
 
 from edgeagent.clock import EPOCH as YEAR_1970
-from edgeagent.clock import ClockSource, Proof, ProvenClock
+from edgeagent.clock import BootId, ClockSource, Proof, ProvenClock
 from edgeagent.contracts.actions import ActionName, ArgumentValue
 from edgeagent.contracts.command import COMMAND_TYPE, Command, Precondition
 from edgeagent.contracts.door import encode
@@ -85,6 +85,8 @@ class Hub(Recorded):
         chance: what is drawn wherever chance decides.
         incarnation: how often it has started.
         epoch: in which it starts.
+        boots: how often its power has failed.
+        skew: how far CLOCK_REALTIME has been set from the right time.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -96,6 +98,8 @@ class Hub(Recorded):
         self.chance = 0.0
         self.incarnation = 0
         self.epoch = EPOCH
+        self.boots = 0
+        self.skew = timedelta(0)
         self._numbers = 0
         self._parts: Running | None = None
         self._clock: ProvenClock | None = None
@@ -169,7 +173,8 @@ class Hub(Recorded):
     async def reboots(self) -> None:
         """Lose power and come back: another boot, in which nothing proves the time yet."""
         await self.dies()
-        self.readings.reboots()
+        self.boots += 1
+        self.readings.reboots(BootId(f"{self.boots:08d}-2222-4222-8222-222222222222"))
         await self.starts(is_proven=False)
 
     async def settles(self) -> None:
@@ -204,10 +209,20 @@ class Hub(Recorded):
         """Let time go on."""
         self.readings.passes(length)
 
+    @property
+    def right_time(self) -> datetime:
+        """What the time is, whatever anybody has set."""
+        return self.readings.wall() - self.skew
+
+    def clock_is_set(self, by: timedelta) -> None:
+        """Let somebody set CLOCK_REALTIME wrong, or by as much right again."""
+        self.skew += by
+        self.readings.is_set(self.readings.wall() + by)
+
     def time_is_known(self, moment: datetime | None = None, *, error: timedelta = ERROR) -> None:
-        """Prove what the time is; by default that the clock is right."""
+        """Prove what the time is; by default what is right."""
         clock = self.clock
-        wall = self.readings.wall() if moment is None else moment
+        wall = self.right_time if moment is None else moment
         clock.prove(Proof(source=ClockSource.STATEMENT, wall=wall, error=error, at=clock.boot()))
         self.now.upkeep.time_is_surer()
 
@@ -255,7 +270,7 @@ class Hub(Recorded):
     ) -> Command:
         """A command of now; each has the next sequence, and is an operation of its own."""
         self._numbers += 1
-        wall = self.readings.wall()
+        wall = self.right_time
         name = id_ or f"command-{self._numbers}"
         by_time = (wall - YEAR_1970) // MILLISECOND << _CHANCE_BITS
         return Command(

@@ -224,6 +224,22 @@ async def test_where_the_policy_says_so_one_in_a_while_is_taken(hub: Hub) -> Non
     assert [type(each) for each in (first, second, third)] == [Accept, Refuse, Accept]
 
 
+@pytest.mark.requirement("T9")
+@pytest.mark.parametrize(("how", "judged"), [(WhenOpen.SLOW, 1), (WhenOpen.APPROVE, 0)])
+async def test_a_storm_of_wrong_commands_fills_no_record_where_right_ones_are_slowed_or_wait(
+    hub: Hub, how: WhenOpen, judged: int
+) -> None:
+    await hub.has_policy(version=3, breaker=RULE.model_copy(update={"when_open": how}))
+    await trips(hub)
+
+    for _ in range(10):
+        await hub.admits(*[wrong(hub) for _ in range(20)])
+
+    assert hub.rows("SELECT count(*) FROM inbox") == [(RULE.refusals + judged,)]
+    assert len(await hub.audited(AuditKind.COMMAND_REFUSED)) == RULE.refusals + judged
+    assert len(await hub.audited(AuditKind.BREAKER_REFUSED)) == 1
+
+
 async def test_a_person_trips_and_resets_one(hub: Hub) -> None:
     desk, request = hub.now.breakers, BreakerRequest(action=POWER, origin="desk", reason="a drill")
 

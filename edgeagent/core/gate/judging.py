@@ -38,12 +38,14 @@ def judge(asked: Opened, world: World, moment: Moment) -> Verdict:
     if early is not None:
         return early
     if isinstance(grant, Refuse):
-        return grant
+        return _counted(grant, world, moment)
     issuer, rule = grant
     refusal = (
         _too_long(command, world, rule) or unapproved(command, world.policy) or _possible(command, world)
     )
-    if refusal is None and moment is Moment.ACT:
+    if refusal is not None:
+        refusal = _counted(refusal, world, moment)
+    elif moment is Moment.ACT:
         refusal = _fitting(command, world)
     refusal = refusal or _said(command, world)
     if refusal is not None:
@@ -55,6 +57,16 @@ def judge(asked: Opened, world: World, moment: Moment) -> Verdict:
     if hold is not None:
         return Hold(hold, issuer, rule)
     return Accept(issuer, rule, _stale(command.precondition, world.shadow))
+
+
+def _counted(refusal: Refuse, world: World, moment: Moment) -> Refuse:
+    """What is wrong is refused by a breaker that lets commands wait, as it is by every other.
+
+    So a storm of it is counted, and not put on record one by one (SPEC T9).
+    """
+    if moment is not Moment.ADMIT or world.shut is None:
+        return refusal
+    return Refuse(Reason.BREAKER_OPEN, world.shut.detail)
 
 
 def _addressed(command: Command, world: World) -> Refuse | None:
