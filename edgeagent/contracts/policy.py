@@ -181,6 +181,21 @@ class BreakerRule(Contract):
     when_open: WhenOpen = Field(default=WhenOpen.REFUSE, strict=False)
     slow_pace: Duration = timedelta(seconds=10)
 
+    @property
+    def strict(self) -> "BreakerRule":
+        """The same where half as many are too many."""
+        half = {
+            name: -(-number // 2)
+            for name, number in (
+                ("refusals", self.refusals),
+                ("off_target", self.off_target),
+                ("retries", self.retries),
+                ("dead_letters", self.dead_letters),
+                ("lease_losses", self.lease_losses),
+            )
+        }
+        return self.model_copy(update=half)
+
 
 class Bans(Contract):
     """What is never to be done, whoever asks (SPEC B3).
@@ -232,7 +247,8 @@ class Policy(Contract):
         roles: by name.
         actions: the rule of each action; an action without one is not allowed.
         tiers: the rule of each tier; the defaults where absent.
-        breaker: when commands of one action or origin are stopped by themselves.
+        breaker: when commands of one action or origin are stopped by themselves; in the high tier half as
+            many are enough.
         bans: what is never to be done.
         artifacts: what may be installed: the sha256 of each approved file by the artifact's id.
         drill_every: how old the last good drill of each kind may be; not looked at if absent.
@@ -274,6 +290,11 @@ class Policy(Contract):
     def tier_rule(self, tier: Tier) -> TierRule:
         """The rule of a tier, or the default."""
         return self.tiers.get(tier, TierRule())
+
+    def breaker_of(self, action: ActionName) -> BreakerRule:
+        """How much is too much of an action; of the high tier half as much is (SPEC Q8)."""
+        rule = self.actions.get(action)
+        return self.breaker.strict if rule is not None and rule.tier is Tier.HIGH else self.breaker
 
 
 def _check_role(name: str, role: Role, keys: AbstractSet[str]) -> None:

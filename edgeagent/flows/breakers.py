@@ -168,7 +168,8 @@ class Breakers:
         Returns:
             Whether the breaker has opened, or opened again.
         """
-        rule, now = self.rule, self.now
+        policy, now = self.trust.policy, self.now
+        rule = BreakerRule() if policy is None else policy.breaker_of(scope.action)
         found = breakers.find(tx, scope)
         if found is not None:
             if found.phase(now) is Phase.OPEN:

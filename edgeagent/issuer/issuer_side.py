@@ -266,12 +266,12 @@ class IssuerSide:
             "command refused", extra={"reason": why.reason, "origin": origin, "command": why.command or ""}
         )
         in_force = self._service.policy.current()
-        rule = BreakerRule() if in_force is None else in_force.policy.breaker
 
         def count(tx: Transaction) -> Turn | None:
             refusals.count(tx, origin=origin, reason=why.reason, sample=why.command, now=now)
             if why.action is None:
                 return None  # nothing of it could have been queued, whoever sent it
+            rule = BreakerRule() if in_force is None else in_force.policy.breaker_of(why.action)
             return breakers.refused(tx, Circuit(origin, why.action), why.reason, rule, now)
 
         turn = await self._service.database.write(count)

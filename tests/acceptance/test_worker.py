@@ -16,6 +16,7 @@ from edgeagent.ports.crash import CrashPoint
 from tests.support.agents_venue import PLUG
 from tests.support.agents_worker import WorkedVenue
 from tests.support.brokers import wait_until
+from tests.support.device import Device
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("W1")]
 
@@ -29,6 +30,18 @@ def venue(tmp_path: Path) -> Iterator[WorkedVenue]:
     with WorkedVenue(tmp_path) as running:
         running.open()
         yield running
+
+
+@pytest.fixture
+def onlooker(venue: WorkedVenue) -> Iterator[Device]:
+    """Somebody at the broker who counts what leaves for the plug."""
+    with Device(venue.broker.port) as looking:
+        yield looking
+
+
+def toggles(onlooker: Device) -> int:
+    """How often the broker was given the toggle."""
+    return sum(heard.payload == b"TOGGLE" for heard in onlooker.hears())
 
 
 def holders(venue: WorkedVenue) -> list[str]:
@@ -87,11 +100,12 @@ def test_the_worker_has_nothing_open_but_its_work_socket(venue: WorkedVenue) -> 
 
 @pytest.mark.requirement("L1", "L2", "L3", "Q5")
 def test_a_worker_that_was_stopped_past_its_lease_finds_the_work_ended_and_changes_nothing(
-    venue: WorkedVenue,
+    venue: WorkedVenue, onlooker: Device
 ) -> None:
     """It stands still while it waits for the plug; then its own patience is over, or it is refused."""
     first, second = venue.new_worker(), venue.new_worker()
     first.start()
+    onlooker.listens("cmnd/#")
     venue.fleet.does("fault", PLUG, fault={"fault": "silent", "way": "said"})
     toggle = venue.approved(PLUG, ActionName.TOGGLE)
     wait_until(lambda: venue.effects(PLUG, ActionName.TOGGLE) == 1, "the plug to act")
@@ -107,6 +121,7 @@ def test_a_worker_that_was_stopped_past_its_lease_finds_the_work_ended_and_chang
     assert (receipt.outcome, receipt.attempts) == (Outcome.UNKNOWN, 1)
     assert receipt.fence > 1
     assert venue.effects(PLUG, ActionName.TOGGLE) == 1
+    assert toggles(onlooker) == 1
     assert len(venue.cloud.receipts(toggle.command.id)) == 1
     assert venue.agent.stop() == 0
     assert venue.audit_break() is None
@@ -114,10 +129,11 @@ def test_a_worker_that_was_stopped_past_its_lease_finds_the_work_ended_and_chang
 
 @pytest.mark.requirement("L2", "L3", "Q4", "Q5")
 def test_a_worker_that_is_stopped_before_it_has_begun_is_followed_soon_and_sends_nothing_when_it_wakes(
-    venue: WorkedVenue,
+    venue: WorkedVenue, onlooker: Device
 ) -> None:
     first, second = venue.new_worker(), venue.new_worker()
     first.start()
+    onlooker.listens("cmnd/#")
     venue.awaits_work()
     first.stops()
     toggle = venue.approved(PLUG, ActionName.TOGGLE)
@@ -130,6 +146,7 @@ def test_a_worker_that_is_stopped_before_it_has_begun_is_followed_soon_and_sends
 
     assert (receipt.outcome, receipt.attempts, receipt.fence) == (Outcome.SUCCEEDED, 1, 2)
     assert venue.effects(PLUG, ActionName.TOGGLE) == 1
+    assert toggles(onlooker) == 1
     assert len(venue.cloud.receipts(toggle.command.id)) == 1
 
 
@@ -216,7 +233,8 @@ def test_an_agent_that_dies_under_its_worker_does_nothing_twice(
     assert venue.agent.wait_for_end() == -9
     venue.agent.start()
 
-    assert venue.end_of(toggle).outcome is DEATHS[point].outcome
+    receipt = venue.end_of(toggle)
+    assert (receipt.outcome, receipt.attempts) == (DEATHS[point].outcome, 1)
     assert venue.effects(PLUG, ActionName.TOGGLE) == DEATHS[point].effects
     assert worker.end() == 0
     assert venue.agent.stop() == 0

@@ -77,6 +77,19 @@ def test_a_tier_without_a_rule_has_the_default() -> None:
     assert policy.tier_rule(Tier.HIGH) == TierRule()
 
 
+@pytest.mark.requirement("Q8", "B1")
+def test_of_an_action_of_the_high_tier_half_as_much_is_too_much() -> None:
+    high: JsonValue = {"tier": "high", "approvals": {"signatures": 1}}
+    actions: JsonValue = {"power": {"tier": "low"}, "reboot": high}
+    policy = read(fields_of(actions=actions, breaker={"refusals": 20, "lease_losses": 5, "retries": 1}))
+
+    rule, strict = policy.breaker_of(ActionName.POWER), policy.breaker_of(ActionName.REBOOT)
+
+    assert rule == policy.breaker_of(ActionName.VOLUME) == policy.breaker
+    assert (strict.refusals, strict.lease_losses, strict.retries, strict.dead_letters) == (10, 3, 1, 3)
+    assert (strict.within, strict.open_for) == (rule.within, rule.open_for)
+
+
 def test_without_a_word_an_action_has_to_show_its_effect_and_lives_for_ten_minutes() -> None:
     rule = read(fields_of()).actions[ActionName.POWER]
 

@@ -8,7 +8,7 @@ import pytest
 
 from edgeagent.contracts.command import Command
 from edgeagent.contracts.event import EventType
-from edgeagent.contracts.policy import BreakerRule, WhenOpen
+from edgeagent.contracts.policy import ActionRule, ApprovalRule, BreakerRule, Tier, WhenOpen
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.reports.approvals import ApproveRequest
 from edgeagent.contracts.reports.breakers import BreakerRequest
@@ -92,6 +92,21 @@ async def test_targets_that_are_not_the_senders_open_it_sooner(hub: Hub) -> None
 
     assert isinstance(verdict, Refuse)
     assert verdict.reason is Reason.BREAKER_OPEN
+
+
+@pytest.mark.requirement("Q8")
+async def test_in_the_high_tier_half_as_many_open_it(hub: Hub) -> None:
+    high = ActionRule(tier=Tier.HIGH, approvals=ApprovalRule(signatures=1))
+    actions = hub.keys.policy().actions | {INPUT: high}
+    await hub.has_policy(version=3, actions=actions, breaker=RULE)
+
+    reasons = []
+    for _ in range(RULE.refusals // 2 + 1):
+        verdict = await said(hub, wrong(hub))
+        assert isinstance(verdict, Refuse)
+        reasons.append(verdict.reason)
+
+    assert reasons == [Reason.BAD_ARGUMENTS, Reason.BAD_ARGUMENTS, Reason.BREAKER_OPEN]
 
 
 async def test_one_command_for_many_devices_counts_once(hub: Hub) -> None:

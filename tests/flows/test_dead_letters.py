@@ -127,6 +127,28 @@ async def test_a_replay_is_a_new_run_of_the_same_command_with_fresh_attempts(hub
     assert (act["actor"], act["said"], act["run"]) == (ROOT, "queued", 2)
 
 
+async def test_a_filter_replays_what_it_names_in_their_order_and_nothing_else(hub: Hub) -> None:
+    """The later of two supersedes the earlier, as if both came now; a third one is not named."""
+    earlier = await off_the_whitelist(hub)
+    await hub.has_policy(version=3)
+    later = await off_the_whitelist(hub, version=4)
+    await hub.has_policy(version=5)
+    await hub.admits(hub.command(VOLUME, id_="c-1", level=1), hub.command(VOLUME, id_="c-1", level=2))
+    wanted = LettersWanted(reason=Reason.NOT_ALLOWED)
+
+    dry = (await hub.now.letters.replay(ReplayRequest(wanted=wanted, dry_run=True), ROOT)).letters
+    runs = hub.rows("SELECT count(*) FROM inbox")
+    wet = (await hub.now.letters.replay(ReplayRequest(wanted=wanted), ROOT)).letters
+    await hub.works_all()
+
+    assert runs == [(3,)]
+    for dealt in (dry, wet):
+        assert [each.done for each in dealt] == ["queued", "queued"]
+    assert [letter.command for letter in await letters(hub)] == ["c-1"]
+    ran = hub.rows("SELECT command, state FROM inbox WHERE ordinal = 2 ORDER BY run")
+    assert ran == [(earlier.id, "superseded"), (later.id, "succeeded")]
+
+
 @pytest.mark.requirement("T4")
 @pytest.mark.parametrize("why", [Reason.EXPIRED, Reason.SUPERSEDED, Reason.NOT_ALLOWED, Reason.BAD_SIGNATURE])
 async def test_what_the_gate_refuses_now_does_not_run_again(hub: Hub, why: Reason) -> None:

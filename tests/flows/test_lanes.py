@@ -14,6 +14,7 @@ from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.lease import SHORTEST as LEASE
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import Ending, StepName
+from edgeagent.ids import device_id
 from tests.flows.commanding import Hub, new_hub
 from tests.flows.signing import MINUTE, OTHER_TV, POWER, REBOOT, SECOND, TV, VOLUME
 
@@ -150,6 +151,30 @@ async def test_nobody_renews_for_who_has_stopped_working(hub: Hub) -> None:
     await hub.now.dispatch[Tier.LOW].work(claim)
     assert (await hub.ended(command)).outcome is Outcome.SUCCEEDED
     assert [what for what, _ in tv.effects] == ["power"]
+
+
+@pytest.mark.requirement("Q5", "L3", "L7")
+async def test_what_waits_for_its_turn_has_no_lease_that_could_lapse(hub: Hub) -> None:
+    """Five are fetched ahead for what is occupied for longer than all of their leases together."""
+    names = [device_id(f"tv-{number}") for number in range(1, 7)]
+    televisions = [await hub.television(name, bridge="attic") for name in names]
+    first, *waiting = [hub.command(POWER, device=name, valid_for=10 * MINUTE, on=True) for name in names]
+    await hub.admits(first, *waiting)
+    claim = await hub.claims()
+
+    for _ in range(20):
+        hub.passes(LEASE / 2)
+        await hub.now.desk.renew(claim)
+        await hub.now.upkeep.look()
+        assert not await hub.has_work()
+    untouched = hub.rows("SELECT DISTINCT state, attempts, losses FROM inbox WHERE state <> 'running'")
+    await hub.now.dispatch[Tier.LOW].work(claim)
+    await hub.works_all()
+
+    assert untouched == [("queued", 0, 0)]
+    assert [(await hub.ended(command)).attempts for command in waiting] == [1] * 5
+    assert all(television.effects == [("power", True)] for television in televisions)
+    assert measured(hub, "lease_losses_total", lane="low") == 0
 
 
 # Tries that come to nothing.
