@@ -26,6 +26,7 @@ class Alert(StrEnum):
     OUTBOX_STUCK = "outbox_stuck", "What waits for the cloud does not go up."
     REPLAY_BURST = "replay_burst", "Somebody sends the same commands again and again."
     PROCESSED_TWICE = "processed_twice", "What was to happen once has happened twice, or may have."
+    DEAD_LETTERS = "dead_letters", "A suspicious command was kept, or many wait that have ended badly."
     CERTIFICATE_ENDING = "certificate_ending", "A certificate that the hub uses ends soon, or is over."
     POLICY_ENDING = "policy_ending", "The policy or its metadata end soon, are over, or cannot be renewed."
     DISK_LOW = "disk_low", "The disk is nearly full."

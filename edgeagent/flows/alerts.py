@@ -42,6 +42,7 @@ CHECKS: Final = {
     "locks": Alert.LOCK_HELD,
     "draining": Alert.OUTBOX_STUCK,
     "replays": Alert.REPLAY_BURST,
+    "dead_letters": Alert.DEAD_LETTERS,
     "certificates": Alert.CERTIFICATE_ENDING,
     "policy": Alert.POLICY_ENDING,
     "disk": Alert.DISK_LOW,

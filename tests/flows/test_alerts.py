@@ -13,10 +13,12 @@ from edgeagent.contracts.alerts import Alert
 from edgeagent.contracts.event import EventType
 from edgeagent.contracts.policy import Tier, TierRule
 from edgeagent.contracts.reasons import Reason
+from edgeagent.contracts.reports.dead_letters import DiscardRequest, LettersWanted
 from edgeagent.contracts.reports.health import Check, HealthReport, Level
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.errors import StorageError
 from edgeagent.flows.alerts import AGAIN, CHECKS, QUIET, Alerts
+from edgeagent.flows.breaker_health import breaker_checks
 from tests.flows.commanding import Hub, new_hub
 from tests.flows.signing import HUB, MINUTE, POWER
 from tests.support.stores import full_disk
@@ -159,6 +161,22 @@ async def test_each_watched_check_calls_under_its_own_code(hub: Hub, name: str, 
     metrics = hub.now.around.metrics.registry
     assert metrics.get_sample_value("edgeagent_alerts_total", {"alert": alert}) == 1
     assert metrics.get_sample_value("edgeagent_alerts_standing", {"alert": alert}) == 1
+
+
+@pytest.mark.requirement("E1", "D1")
+async def test_a_suspicious_command_is_told_of_until_somebody_has_dealt_with_it(hub: Hub) -> None:
+    alerts = alerts_of(hub)
+    await hub.admits(hub.command(POWER, id_="c-1", on=True), hub.command(POWER, id_="c-1", on=False))
+
+    for _ in range(2):
+        await alerts.compare(await hub.store.read(breaker_checks))
+    before = await told(hub)
+    await hub.now.letters.discard(DiscardRequest(wanted=LettersWanted(number=1), why="known"), "uid:0 root")
+    for _ in range(2):
+        await alerts.compare(await hub.store.read(breaker_checks))
+
+    assert before == [(Alert.DEAD_LETTERS, "raised")]
+    assert await told(hub) == [*before, (Alert.DEAD_LETTERS, "cleared")]
 
 
 @pytest.mark.requirement("I2")
