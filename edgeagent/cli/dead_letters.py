@@ -158,6 +158,8 @@ def _show_one(letter: LetterReport, times: Times) -> None:
     print(f"class     {letter.blame}")
     print(f"payload   sha256 {letter.sha256}")
     print(f"lane      {letter.lane}, run {letter.run}, sent {letter.attempts} times")
+    if letter.steps:
+        print(f"steps     {', '.join(safe(step) for step in letter.steps)}")
     print(f"lock      fence {letter.fence}, {safe(letter.worker) if letter.worker else 'never claimed'}")
     print(f"issuer    {letter.issuer}")
     print(f"on record {safe(letter.actor)}")

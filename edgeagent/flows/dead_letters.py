@@ -7,7 +7,7 @@
 Every look into a letter and everything that is done with one is on record.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -31,10 +31,11 @@ from edgeagent.contracts.reports.dead_letters import (
 )
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.envelope import unproven_payload
+from edgeagent.core.saga import Mark
 from edgeagent.core.work import StepName
 from edgeagent.errors import RejectedError, UnknownError
 from edgeagent.flows.replaying import Replaying, told
-from edgeagent.store import audit, dead_letters
+from edgeagent.store import audit, dead_letters, steps
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Snapshot, Transaction
 from edgeagent.store.dead_letters import Dealt, Letter, Picked
@@ -65,27 +66,27 @@ class DeadLetters:
     async def show(self, number: int, actor: str) -> LettersReport:
         """One letter, whole."""
 
-        def show(tx: Transaction) -> Letter:
+        def show(tx: Transaction) -> LetterReport:
             letter = dead_letters.find(tx, number)
             if letter is None:
                 raise UnknownError(f"there is no dead letter {number}")
             detail: dict[str, JsonValue] = {"dead_letter": number, "device": letter.device}
             self._record(tx, AuditKind.DEAD_LETTER_SHOWN, letter.command, actor, detail)
-            return letter
+            return _whole(letter, steps.of(tx, letter.run))
 
-        return LettersReport(letters=[_whole(await self.store.write(show))])
+        return LettersReport(letters=[await self.store.write(show)])
 
     async def export(self, wanted: LettersWanted, actor: str) -> LettersReport:
         """Letters, whole."""
 
-        def export(tx: Transaction) -> list[Letter]:
+        def export(tx: Transaction) -> list[LetterReport]:
             found = _meant(tx, wanted)
             if found:
                 detail: dict[str, JsonValue] = {"letters": [letter.number for letter in found]}
                 self._record(tx, AuditKind.DEAD_LETTERS_EXPORTED, _ALL, actor, detail)
-            return found
+            return [_whole(letter, steps.of(tx, letter.run)) for letter in found]
 
-        return LettersReport(letters=[_whole(letter) for letter in await self.store.write(export)])
+        return LettersReport(letters=await self.store.write(export))
 
     async def replay(self, request: ReplayRequest, actor: str) -> DealtsReport:
         """Have letters run again, each judged by the gate."""
@@ -210,8 +211,11 @@ def _report(letter: Letter) -> LetterReport:
     )
 
 
-def _whole(letter: Letter) -> LetterReport:
+def _whole(letter: Letter, marks: Sequence[Mark]) -> LetterReport:
+    """A letter with what is in it; of a command that is made of several, what became of each step."""
     command = decode(Command, unproven_payload(letter.envelope), limit=COMMAND_BYTES)
     envelope = decode(Envelope, letter.envelope, limit=COMMAND_BYTES)
-    whole = {"arguments": command.arguments, "envelope": envelope}
+    whole: dict[str, object] = {"arguments": command.arguments, "envelope": envelope}
+    if marks:
+        whole["steps"] = [f"{mark.name} {mark.phase}" for mark in marks]
     return _report(letter).model_copy(update=whole)

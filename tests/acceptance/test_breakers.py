@@ -30,7 +30,7 @@ def venue(tmp_path: Path, port: int) -> Iterator[Venue]:
         yield running
 
 
-@pytest.mark.threat("T14", "T52")
+@pytest.mark.threat("T14", "T52", "T53")
 def test_a_burst_for_a_strange_target_stops_its_action_and_is_read_from_the_trail(
     venue: Venue, queue: ReplayingQueue
 ) -> None:

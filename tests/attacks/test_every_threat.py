@@ -1,4 +1,4 @@
-"""Every threat of the list that the trust layer answers has a story against the running agent.
+"""Every threat of the list that trust and engine answer has a story against the running agent.
 
 A story bears ``@pytest.mark.threat("T4")``, or its module does. Most are told in this room; those that are a
 venue's life as well are told in ``tests/acceptance``.
@@ -24,15 +24,25 @@ THREATS: Final = {
     "T11": "the same old policy is published for ever",
     "T12": "keys are rotated while the hub is away",
     "T13": "one key counts twice",
+    "T14": "the queue is in the wrong hands",
     "T15": "an online key is stolen",
     "T16": "a delivery comes many times, or with other content",
+    "T17": "a worker dies between an effect and its record",
+    "T18": "a lease lapses while the work goes on",
+    "T19": "somebody frees another's lock",
+    "T21": "the disk is full",
+    "T23": "the disk fails, or its fsync does",
     "T29": "parsers read one text differently",
     "T30": "numbers that are none",
     "T31": "text that is not what it looks like",
     "T32": "ids that mean something in a topic",
+    "T44": "the audit trail cannot be written",
     "T45": "text that means something to a terminal or a log",
+    "T47": "dead letters are run again unjudged, or all of them",
     "T48": "an approval is reused, forged, or one's own",
     "T49": "somebody else on the hub's machine",
+    "T52": "a breaker is tripped to stop somebody else",
+    "T53": "what never works is tried for ever",
     "T54": "a configuration that lets others in",
 }
 """What has to have a story, in a few words."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import Command, Precondition
 from edgeagent.contracts.order import Verb
 from edgeagent.contracts.policy import BreakerRule, Tier
@@ -26,7 +27,7 @@ from edgeagent.store.database import Transaction
 from edgeagent.store.dead_letters import MOST_ANSWERED
 from tests.flows.approvals import acted
 from tests.flows.commanding import Hub, new_hub
-from tests.flows.signing import MINUTE, POWER, TV, VOLUME
+from tests.flows.signing import MINUTE, OTHER_TV, POWER, TV, VOLUME
 
 pytestmark = pytest.mark.requirement("D1", "D2", "D3")
 
@@ -183,6 +184,22 @@ async def test_while_its_breaker_is_open_another_person_has_to_agree(hub: Hub) -
 
     assert (dealt.done, dealt.reason) == ("held", Reason.NEEDS_APPROVAL)
     assert not await hub.has_work()
+
+
+@pytest.mark.requirement("S1")
+async def test_of_a_command_of_several_steps_a_letter_shows_what_became_of_each(hub: Hub) -> None:
+    rules = hub.keys.policy().actions
+    await hub.has_policy(version=2, actions=rules | {ActionName.PRESENT: rules[POWER]})
+    tv = await hub.television(OTHER_TV)
+    tv.refuses("no", of="input")
+    tv.meanwhile_at("input", lambda: tv.refuses("no", of="power"))
+    await hub.admits(hub.command(ActionName.PRESENT, device=OTHER_TV, input="HDMI 2", volume=30))
+    await hub.works_all()
+
+    [shown] = (await hub.now.letters.show(1, ROOT)).letters
+
+    assert shown.outcome is Outcome.ROLLBACK_FAILED
+    assert shown.steps == ["power stuck", "input failed"]
 
 
 async def test_nobody_deals_with_all_by_forgetting_to_say_which(hub: Hub) -> None:

@@ -91,7 +91,7 @@ class LetterReport(Contract):
         meaning: what that means.
         detail: more of it.
         attempts: how often it was sent.
-        steps: what was sent.
+        steps: what was sent; of one that is made of several, and shown whole, what became of each step.
         fence: of its lock; 0 if it was never claimed.
         worker: who worked it.
         received_at: when it came.
