@@ -30,6 +30,7 @@ THREATS: Final = {
     "T17": "a worker dies between an effect and its record",
     "T18": "a lease lapses while the work goes on",
     "T19": "somebody frees another's lock",
+    "T20": "what was fetched ahead is lent again while it waits",
     "T21": "the disk is full",
     "T23": "the disk fails, or its fsync does",
     "T29": "parsers read one text differently",
