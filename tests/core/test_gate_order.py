@@ -185,8 +185,8 @@ def test_every_reason_for_which_the_gate_stops_a_command_is_in_the_order() -> No
     of_the_envelope = set(codes[: codes.index(Reason.WRONG_HUB)])
     of_the_gate = set(codes[: codes.index(Reason.DEVICE_BUSY)]) - of_the_envelope - waits
 
-    # A replay is an answer of its own; one is said of orders only, and one by the queue's gate only.
-    elsewhere = {Reason.REPLAYED, Reason.NOT_LATER, Reason.BREAKER_OPEN}
+    # A replay is an answer of its own; one is said of orders only; and two are said by what counts.
+    elsewhere = {Reason.REPLAYED, Reason.NOT_LATER, Reason.BREAKER_OPEN, Reason.TOO_MANY_HELD}
     assert {fault.reason for fault in IN_ORDER} == of_the_gate - elsewhere
 
 
