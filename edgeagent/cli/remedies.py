@@ -16,6 +16,7 @@ _NEXT: Final[Mapping[Reason, str]] = {
     Reason.DEVICE_UNKNOWN: "edgeagent devices list",
     Reason.NOT_ALLOWED: "edgeagent policy explain {action} {device}",
     Reason.BANNED: "edgeagent policy show",
+    Reason.ARTIFACT_NOT_APPROVED: "edgeagent policy show",
     Reason.STOPPED: "edgeagent hub stops; edgeagent hub resume KIND",
     Reason.UNSUPPORTED_ACTION: "edgeagent devices show {device}",
     Reason.BAD_ARGUMENTS: "edgeagent devices show {device}",
