@@ -30,6 +30,7 @@ class Alert(StrEnum):
     CERTIFICATE_ENDING = "certificate_ending", "A certificate that the hub uses ends soon, or is over."
     POLICY_ENDING = "policy_ending", "The policy or its metadata end soon, are over, or cannot be renewed."
     DISK_LOW = "disk_low", "The disk is nearly full."
+    BROKER_BROKEN = "broker_broken", "The broker sends what no broker may send."
 
 
 class AlertTurn(StrEnum):

@@ -46,6 +46,7 @@ CHECKS: Final = {
     "certificates": Alert.CERTIFICATE_ENDING,
     "policy": Alert.POLICY_ENDING,
     "disk": Alert.DISK_LOW,
+    "broker-sends": Alert.BROKER_BROKEN,
 }
 """Which check of health calls for which alert."""
 EVERY: Final = timedelta(minutes=1)

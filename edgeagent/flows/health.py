@@ -28,6 +28,7 @@ from edgeagent.flows.trust import Trust
 from edgeagent.flows.uplink import Uplink
 from edgeagent.flows.wary import Presence
 from edgeagent.flows.watching.lookout import Lookout
+from edgeagent.flows.watching.poison import poison_check
 from edgeagent.flows.worker_health import worker_check
 from edgeagent.ports.broker import DeviceBus
 from edgeagent.ports.links import Trouble
@@ -87,6 +88,7 @@ class Health:
             self.holds.check(),
             self._broker_limits(),
             self._broker_drops(),
+            poison_check({session: self.bus.state(session) for session in Session}, self.around.clock.boot()),
             self._retained_commands(),
             self._refused_topics(),
             self._unsafe_reporters(),

@@ -47,9 +47,15 @@ class LinkState:
         since: boot time of the last change.
         attempts: tries since it last stood.
         why: what ended it or keeps it from standing; empty while it stands.
+        poisoned: boot time at which the peer last sent what nobody may send; None when it has not.
+        unfit: messages that nobody may send, taken and dropped since the start.
+        cleared: how often the peer was made to forget what it held, to get past one that cannot be read.
     """
 
     connected: bool
     since: timedelta
     attempts: int
     why: str
+    poisoned: timedelta | None = None
+    unfit: int = 0
+    cleared: int = 0

@@ -128,6 +128,7 @@ def starts_and_dies(venue: Venue, word: str) -> None:
     venue.agent.kill()
 
 
+@pytest.mark.threat("T17")
 @pytest.mark.requirement("I3", "L3", "Q3", "Q4")
 @pytest.mark.parametrize("point", DEATHS, ids=str)
 def test_a_death_at_a_named_point_loses_nothing_and_lets_no_one_shot_act_twice(
@@ -158,6 +159,7 @@ def test_a_death_at_a_named_point_loses_nothing_and_lets_no_one_shot_act_twice(
     assert venue.audit_break() is None
 
 
+@pytest.mark.threat("T17")
 @pytest.mark.requirement("I3", "M2")
 def test_a_plug_that_has_acted_before_the_final_commit_is_not_made_to_act_again(venue: Venue) -> None:
     """Killed from outside, the moment the plug's own journal shows the effect."""

@@ -45,6 +45,7 @@ def effects(venue: Venue) -> list[object]:
     ]
 
 
+@pytest.mark.threat("T17")
 @pytest.mark.parametrize(("point", "nth"), DEATHS)
 def test_a_death_between_two_steps_repeats_no_finished_one(point: CrashPoint, nth: int, venue: Venue) -> None:
     assert venue.agent.stop() == 0

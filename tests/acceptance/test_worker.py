@@ -98,6 +98,7 @@ def test_the_worker_has_nothing_open_but_its_work_socket(venue: WorkedVenue) -> 
     assert "NoNewPrivs:\t1" in Path(f"/proc/{worker.pid}/status").read_text()
 
 
+@pytest.mark.threat("T18")
 @pytest.mark.requirement("L1", "L2", "L3", "Q5")
 @pytest.mark.threat("T18", "T19")
 def test_a_worker_that_was_stopped_past_its_lease_finds_the_work_ended_and_changes_nothing(
@@ -128,6 +129,7 @@ def test_a_worker_that_was_stopped_past_its_lease_finds_the_work_ended_and_chang
     assert venue.audit_break() is None
 
 
+@pytest.mark.threat("T18")
 @pytest.mark.requirement("L2", "L3", "Q4", "Q5")
 def test_a_worker_that_is_stopped_before_it_has_begun_is_followed_soon_and_sends_nothing_when_it_wakes(
     venue: WorkedVenue, onlooker: Device
@@ -151,6 +153,34 @@ def test_a_worker_that_is_stopped_before_it_has_begun_is_followed_soon_and_sends
     assert len(venue.cloud.receipts(toggle.command.id)) == 1
 
 
+@pytest.mark.threat("T19")
+@pytest.mark.requirement("L1", "L2", "L3")
+def test_who_wakes_when_another_has_the_lock_does_not_free_it(venue: WorkedVenue) -> None:
+    """The second waits for a plug that says nothing, with the lock; the first lets go of what it once had."""
+    first, second = venue.new_worker(), venue.new_worker()
+    first.start()
+    venue.awaits_work()
+    first.stops()
+    toggle = venue.approved(PLUG, ActionName.TOGGLE)
+    wait_until(lambda: bool(holders(venue)), "the stopped worker to be lent the command")
+    venue.fleet.does("fault", PLUG, fault={"fault": "silent", "way": "said"})
+    second.start()
+    wait_until(lambda: venue.effects(PLUG, ActionName.TOGGLE) == 1, "the second to act", within=20)
+    [holder] = holders(venue)
+    assert holder.endswith(f":{second.pid}")
+
+    first.goes_on()
+    wait_until(lambda: "lock lost" in first.log, "the first worker to be refused")
+
+    assert holders(venue) == [holder]
+    receipt = venue.end_of(toggle, within=LEASE)
+    assert (receipt.outcome, receipt.attempts, receipt.fence) == (Outcome.UNKNOWN, 1, 2)
+    assert holders(venue) == []
+    assert venue.effects(PLUG, ActionName.TOGGLE) == 1
+    assert venue.agent.stop() == 0
+    assert venue.audit_break() is None
+
+
 @pytest.mark.requirement("L3", "Q4", "R5")
 def test_a_worker_that_is_killed_before_it_sends_burns_no_attempt_and_is_followed_at_once(
     venue: WorkedVenue,
@@ -171,6 +201,7 @@ def test_a_worker_that_is_killed_before_it_sends_burns_no_attempt_and_is_followe
     assert venue.effects(PLUG, ActionName.TOGGLE) == 1
 
 
+@pytest.mark.threat("T17")
 @pytest.mark.requirement("I3", "M2", "R5")
 @pytest.mark.threat("T17")
 def test_a_worker_that_is_killed_after_the_effect_does_not_let_it_happen_twice(venue: WorkedVenue) -> None:
@@ -217,6 +248,7 @@ DEATHS: Final = {
 }
 
 
+@pytest.mark.threat("T17")
 @pytest.mark.requirement("I3", "L3", "Q4", "R5")
 @pytest.mark.parametrize("point", DEATHS, ids=str)
 def test_an_agent_that_dies_under_its_worker_does_nothing_twice(

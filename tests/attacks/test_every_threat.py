@@ -37,6 +37,7 @@ THREATS: Final = {
     "T30": "numbers that are none",
     "T31": "text that is not what it looks like",
     "T32": "ids that mean something in a topic",
+    "T33": "the broker sends what no broker may send",
     "T44": "the audit trail cannot be written",
     "T45": "text that means something to a terminal or a log",
     "T47": "dead letters are run again unjudged, or all of them",

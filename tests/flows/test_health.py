@@ -34,7 +34,7 @@ async def test_a_hub_that_is_well_says_so_in_every_check(tmp_path: Path) -> None
             *("broker-control", "broker-telemetry", "cloud", "clock", "database", "discovery", "epoch"),
             *("disk", "outbox", "policy", "qos0", "approvals", "stops", "leases"),
             *("breakers", "dead_letters"),
-            *("broker-limits", "broker-drops", "retained", "topics"),
+            *("broker-limits", "broker-drops", "broker-sends", "retained", "topics"),
             *("stuck", "workers", "lanes", "locks", "draining", "replays", "certificates"),
         }
 

@@ -42,11 +42,11 @@ class Tally:
 class Burst:
     """A burst that goes on while the test does. Nothing else may be asked of the fleet meanwhile."""
 
-    def __init__(self, fleet: FleetProcess, count: int, rate: float) -> None:
+    def __init__(self, fleet: FleetProcess, count: int, rate: float, first: int = FIRST) -> None:
         self._fleet = fleet
         stdin = fleet.process.stdin
         assert stdin is not None
-        stdin.write(json.dumps({"do": "burst", "count": count, "rate": rate, "first": FIRST}) + "\n")
+        stdin.write(json.dumps({"do": "burst", "count": count, "rate": rate, "first": first}) + "\n")
         stdin.flush()
 
     def finish(self) -> Tally:

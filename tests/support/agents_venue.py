@@ -39,7 +39,7 @@ from firmware_sim.journal import Line, What, read
 from tests.firmware_sim.process import FleetProcess
 from tests.support.agents import AgentProcess
 from tests.support.agents_burst import Burst, Judgement, judged, numbers
-from tests.support.agents_cloud import Cloud
+from tests.support.agents_cloud import FIRST, Cloud
 from tests.support.agents_keys import Keys
 from tests.support.brokers import Mosquitto, wait_until
 from tests.support.queue_server import QueueServer
@@ -80,6 +80,7 @@ class Venue:
         broker_options: lines of mosquitto's configuration.
         state_dir: the agent's state, if that is to lie on another file system.
         cloud_port: where the agent looks for the queue, if something stands before it.
+        broker_port: where the agent looks for the broker, if something stands before it.
         keys: who signs, and under which policy, if that matters.
 
     Attributes:
@@ -102,6 +103,7 @@ class Venue:
         broker_options: tuple[str, ...] = _BROKER,
         state_dir: Path | None = None,
         cloud_port: int | None = None,
+        broker_port: int | None = None,
         keys: Keys | None = None,
     ) -> None:
         self.folder = folder
@@ -114,6 +116,7 @@ class Venue:
         self._lamps = [LAMP] if lamp else []
         self._state_dir = state_dir
         self._cloud_port = cloud_port
+        self._broker_port = broker_port
         self._issuer = Issuer([self.keys.desk], ProvenClock(SystemTime()))
         self._stack = ExitStack()
 
@@ -174,9 +177,9 @@ class Venue:
         with self.fleet.process:
             self.fleet.process.kill()
 
-    def burst(self, count: int, *, rate: float = 0.0) -> Burst:
+    def burst(self, count: int, *, rate: float = 0.0, first: int = FIRST) -> Burst:
         """Let the plugs send numbered telemetry at QoS 1, from ``FIRST`` on."""
-        return Burst(self.fleet, count, rate)
+        return Burst(self.fleet, count, rate, first)
 
     def sign(
         self,
@@ -290,7 +293,7 @@ class Venue:
         token.write_text(hub.token)
         policy.write_bytes(self.keys.policy(HUB))
         return (
-            f'[broker]\nhost = "{self.broker.host}"\nport = {self.broker.port}\n'
+            f'[broker]\nhost = "{self.broker.host}"\nport = {self._broker_port or self.broker.port}\n'
             f'[cloud]\nurl = "http://127.0.0.1:{port}"\ntoken_file = "{token.name}"\n'
             f'[policy]\nfile = "{policy.name}"\nsigner = "{self.keys.root.public.hex()}"\n'
             '[uplink]\nlinger = "100ms"\nlongest_backoff = "1s"\n'

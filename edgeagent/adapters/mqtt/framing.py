@@ -61,12 +61,21 @@ class Splitter:
         self._data, self._at = data, 0
 
     def cut(self, most: int) -> list[Packet]:
-        """Up to ``most`` whole packets, in order.
+        """Up to ``most`` whole packets, in order; what is behind them and broken is told the next time.
 
         Raises:
             LinkError: no packet begins like this, or it is larger than allowed.
         """
         packets: list[Packet] = []
+        try:
+            self._cut(most, packets)
+        except LinkError:
+            # Its place is kept. A welcome that came in the same piece still counts, and so do messages.
+            if not packets:
+                raise
+        return packets
+
+    def _cut(self, most: int, packets: list[Packet]) -> None:
         data, at, end = self._data, self._at, len(self._data)
         needed = _SHORTEST
         while len(packets) < most and end - at >= _SHORTEST:
@@ -83,13 +92,12 @@ class Splitter:
                 needed = stop - at
                 break
             packets.append((data[at:stop], start - at))
-            at = stop
+            self._at = at = stop
         if at < end and len(packets) < most:
             self._begun += data[at:]
             self._needed = needed
             at = end
         self._data, self._at = (data, at) if at < end else (b"", 0)
-        return packets
 
 
 def publish_of(packet: bytes, start: int) -> tuple[str, bytes, int]:

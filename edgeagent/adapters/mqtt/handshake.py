@@ -27,6 +27,7 @@ class Identity:
         epoch: which life of it.
         window: our Receive Maximum.
         expiry: how long the broker keeps the session; nothing to start with a clean one and leave none.
+        afresh: whether the broker is to forget what it keeps of it, and keep it from now on.
     """
 
     client_id: str
@@ -34,11 +35,12 @@ class Identity:
     epoch: int
     window: int
     expiry: timedelta
+    afresh: bool = False
 
     @property
     def clean_start(self) -> bool:
         """Whether the broker is to forget the session of that name."""
-        return not self.expiry
+        return self.afresh or not self.expiry
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,11 @@ class Life:
         self._unacknowledged = Unacknowledged()
 
     @property
+    def is_greeted(self) -> bool:
+        """Whether the broker has taken us."""
+        return self._welcome is not None
+
+    @property
     def keepalive(self) -> timedelta:
         """After how much silence the connection counts as dead; the broker may have shortened ours."""
         return timedelta(seconds=self._wire.keepalive) or self._settings.keepalive
@@ -211,21 +216,27 @@ class Life:
             self._drive.flush()
 
     def _take(self, packets: Sequence[Packet]) -> None:
-        """Hand on the messages of one read."""
+        """Hand on the messages of one read, up to one that cannot be read.
+
+        Raises:
+            LinkError: there was one.
+        """
         if self.ended.done():
             return
         if self._welcome is None:
             raise LinkError(Trouble.BROKEN_ANSWER, "the broker sent a message before CONNACK")
         heard = self._clock.boot() // _MICROSECOND * 1000
         session, epoch = self.identity.session, self.identity.epoch
-        messages = []
-        for packet, start in packets:
-            topic, payload, packet_id = publish_of(packet, start)
-            flags = packet[0]  # MQTT 5 section 3.3.1
-            qos, retain, dup = flags >> 1 & 3, bool(flags & 1), bool(flags & 8)
-            messages.append(Inbound(session, epoch, topic, payload, qos, retain, dup, packet_id, heard))
-        self._unacknowledged.came(messages)
-        self._arrived(messages)
+        messages: list[Inbound] = []
+        try:
+            for packet, start in packets:
+                topic, payload, packet_id = publish_of(packet, start)
+                flags = packet[0]  # MQTT 5 section 3.3.1
+                qos, retain, dup = flags >> 1 & 3, bool(flags & 1), bool(flags & 8)
+                messages.append(Inbound(session, epoch, topic, payload, qos, retain, dup, packet_id, heard))
+        finally:
+            self._unacknowledged.came(messages)
+            self._arrived(messages)
 
     def _puback(self, packet_id: int, code: int) -> None:
         self._publishing.discard(packet_id)

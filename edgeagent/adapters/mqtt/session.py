@@ -11,6 +11,8 @@ When the queue is full its reader is paused, for half a keepalive at most; then 
 on purpose and opened again when the queue is low. Of control, too, that delays nothing: whatever is not
 read stands behind a full queue. Its Receive Maximum keeps it from filling, but mosquitto 2.0 sends a
 whole backlog at once when a session is resumed; who was cut off for that would never catch up.
+
+A message that cannot be read would end each connection of a kept session: see ``poison``.
 """
 
 import asyncio
@@ -18,6 +20,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 from typing import Final
 
 from edgeagent.adapters.mqtt.arrivals import Arrivals
@@ -25,6 +28,7 @@ from edgeagent.adapters.mqtt.dial import dial
 from edgeagent.adapters.mqtt.filters import Filters
 from edgeagent.adapters.mqtt.handshake import Identity
 from edgeagent.adapters.mqtt.life import Life
+from edgeagent.adapters.mqtt.poison import Poison, is_topic
 from edgeagent.adapters.mqtt.settings import Means, MqttSettings
 from edgeagent.contracts.mqtt import Inbound, LinkDown, LinkUp, Outgoing, Session
 from edgeagent.core.retry import Backoff
@@ -76,6 +80,7 @@ class BrokerSession:
         self._patience: asyncio.TimerHandle | None = None
         self._changed = means.clock.boot()
         self._why = LinkError(Trouble.UNREACHABLE, "not tried yet")
+        self._poison = Poison()
         self.filters = Filters(session)
 
     async def run(self) -> None:
@@ -98,6 +103,9 @@ class BrokerSession:
             since=self._changed,
             attempts=self._backoff.failures,
             why="" if self._standing else str(self._why),
+            poisoned=self._poison.last,
+            unfit=self._poison.topics,
+            cleared=self._poison.cleared,
         )
 
     @property
@@ -168,6 +176,7 @@ class BrokerSession:
             epoch=self._epoch,
             window=self._settings.window(self._session),
             expiry=self._settings.session_expiry,
+            afresh=self._poison.is_enough,
         )
         life = self._life = Life(identity, self._settings, self._means.clock, self._arrived)
         try:
@@ -187,6 +196,9 @@ class BrokerSession:
             LinkError: it did not come to that; the life is over.
         """
         welcome = await life.open(dialled)
+        if life.identity.afresh:
+            self._poison.begun_afresh()
+            log.error("session begun afresh", extra={"session": self._session, "why": str(self._why)})
         self.filters.connected(session_present=welcome.session_present)
         await self.filters.settle(life)
         if life.ended.done():
@@ -201,6 +213,10 @@ class BrokerSession:
 
     def _fallen(self, why: LinkError) -> None:
         """Put down what belonged to a life."""
+        if self._life is not None and self._life.is_greeted and why.trouble is Trouble.BROKEN_ANSWER:
+            now = self._means.clock.boot()
+            stood = now - self._changed if self._standing else timedelta(0)
+            self._poison.ended(now, after_long=stood >= self._settings.backoff.stable_after)
         why = self._suspicion(why)
         self._life = None
         if self._patience is not None:
@@ -238,6 +254,8 @@ class BrokerSession:
 
     def _arrived(self, messages: list[Inbound]) -> None:
         self._received.inc(len(messages))
+        unfit = sum(not is_topic(message.topic) for message in messages)
+        self._poison.came(unfit, self._means.clock.boot())
         arrivals = self._arrivals
         arrivals.add(messages)
         if self._standing:
