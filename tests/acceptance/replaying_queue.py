@@ -40,10 +40,20 @@ class ReplayingQueue:
     Args:
         server: the real one, for everything but commands.
         port: where to listen.
+        hold: seconds for which it really lends, whatever it says: what is not acknowledged by then is lent
+            again, under another handle. None for ever.
+
+    Attributes:
+        lent: how often it has lent anything.
+        is_overdue: whether it has had to take anything back.
     """
 
-    def __init__(self, server: QueueServer, port: int) -> None:
+    def __init__(self, server: QueueServer, port: int, *, hold: float | None = None) -> None:
         self._server = server
+        self._hold = hold
+        self._again: dict[str, threading.Timer] = {}
+        self.lent = 0
+        self.is_overdue = False
         self._changed = threading.Condition()
         self._waiting: list[bytes] = []
         self._unacknowledged: set[str] = set()
@@ -72,11 +82,11 @@ class ReplayingQueue:
             self._waiting += [envelope] * times
             self._changed.notify_all()
 
-    def wait_until_taken(self) -> None:
+    def wait_until_taken(self, *, within: float = _DEADLINE) -> None:
         """Wait until the hub has acknowledged everything that was lent."""
         with self._changed:
             taken = self._changed.wait_for(
-                lambda: not self._waiting and not self._unacknowledged, timeout=_DEADLINE
+                lambda: not self._waiting and not self._unacknowledged, timeout=within
             )
         assert taken, "the hub does not acknowledge what it was lent"
 
@@ -92,14 +102,32 @@ class ReplayingQueue:
                 for envelope in some
             ]
             self._unacknowledged.update(command.handle for command in lent)
+            self.lent += len(lent)
+            for command in lent if self._hold is not None else ():
+                timer = self._again[command.handle] = threading.Timer(self._hold or 0, self._over, [command])
+                timer.daemon = True
+                timer.start()
         return LeaseAnswer(commands=lent, waited_seconds=0.0)
 
     def acknowledged(self, wanted: HandlesRequest) -> HandlesAnswer:
-        """Answer an acknowledgement."""
+        """Answer an acknowledgement: of what is not lent any more, that it is gone."""
         with self._changed:
-            self._unacknowledged.difference_update(wanted.handles)
+            done = [handle for handle in wanted.handles if handle in self._unacknowledged]
+            self._unacknowledged.difference_update(done)
+            for handle in done:
+                if (timer := self._again.pop(handle, None)) is not None:
+                    timer.cancel()
             self._changed.notify_all()
-        return HandlesAnswer(done=wanted.handles, gone=[])
+        return HandlesAnswer(done=done, gone=[each for each in wanted.handles if each not in done])
+
+    def _over(self, lent: LentCommand) -> None:
+        """Take a loan for over, and the command for one that waits again."""
+        with self._changed:
+            if lent.handle in self._unacknowledged:
+                self._unacknowledged.discard(lent.handle)
+                self._waiting.append(lent.envelope)
+                self.is_overdue = True
+                self._changed.notify_all()
 
     def passed_on(self, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, str, bytes]:
         """Ask the real server: status, content type and body of its answer."""

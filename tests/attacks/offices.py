@@ -12,7 +12,6 @@ from edgeagent.contracts.door import encode
 from edgeagent.contracts.policy import ActionRule, ApprovalRule, Policy, Role, RoleKind, Tier
 from edgeagent.ids import HubId
 from edgeagent.issuer.keys import PrivateKey
-from edgeagent.issuer.policies import sign_policy
 from tests.support.agents_keys import Keys
 from tests.support.agents_venue import PLUG
 
@@ -40,10 +39,6 @@ class Offices(Keys):
     porter: PrivateKey = field(default_factory=PrivateKey.new)
     retired: PrivateKey = field(default_factory=PrivateKey.new)
 
-    @override
-    def policy(self, hub: HubId) -> bytes:
-        return sign_policy(self.rules(hub), [self.root])
-
     def published(self, hub: HubId, version: int, *, without: str = "") -> bytes:
         """A version of the policy as it is published, in which a key may be revoked."""
         rules = self.rules(hub)
@@ -54,6 +49,7 @@ class Offices(Keys):
         keys = {name: key for name, key in rules.keys.items() if name != without}
         return encode(rules.model_copy(update={"version": version, "roles": left, "keys": keys}))
 
+    @override
     def rules(self, hub: HubId) -> Policy:
         """The policy's content."""
         now = ProvenClock(SystemTime()).wall().best

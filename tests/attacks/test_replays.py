@@ -195,7 +195,7 @@ ENDS: Final = {(Outcome.SUCCEEDED, None), (Outcome.SUPERSEDED, Reason.SUPERSEDED
 """Of two for one slot the later may take the place of the earlier, before that has begun."""
 
 
-@pytest.mark.threat("T16")
+@pytest.mark.threat("T16", "T53")
 def test_another_command_under_a_known_id_is_refused_and_told(hands: Hands, keys: Keys) -> None:
     order = hands.sign(TOGGLE, by=[keys.desk])
     hands.deliver(order.envelope)

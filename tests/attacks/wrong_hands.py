@@ -97,10 +97,10 @@ class Hands:
             self.queue.lend(envelope, times=times)
         self.queue.wait_until_taken()
 
-    def ended(self, order: SignedCommand) -> tuple[Outcome, Reason | None]:
+    def ended(self, order: SignedCommand, *, within: float = 15.0) -> tuple[Outcome, Reason | None]:
         """How a command ended; there is one receipt of it at the cloud, and no second one."""
         cloud = self.venue.cloud
-        wait_until(lambda: bool(cloud.receipts(order.command.id)), "the command's receipt")
+        wait_until(lambda: bool(cloud.receipts(order.command.id)), "the command's receipt", within=within)
         [told] = cloud.receipts(order.command.id)
         reason = told.data.get("reason")
         return Outcome(str(told.data["outcome"])), None if reason is None else Reason(str(reason))

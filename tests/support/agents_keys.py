@@ -46,6 +46,10 @@ class Keys:
 
     def policy(self, hub: HubId) -> bytes:
         """A signed policy: the desk, and people at the hub, may do everything."""
+        return sign_policy(self.rules(hub), [self.root])
+
+    def rules(self, hub: HubId) -> Policy:
+        """The policy's content."""
         now = ProvenClock(SystemTime()).wall().best
         roles = {
             "operators": Role(kind=RoleKind.COMMAND, keys=frozenset({"desk"}), actions="*", devices="*"),
@@ -69,5 +73,4 @@ class Keys:
             "roles": {**roles, **self.roles},
             **self.terms,
         }
-        policy = Policy(**fields)  # type: ignore[arg-type]  # checked as it is built
-        return sign_policy(policy, [self.root])
+        return Policy(**fields)  # type: ignore[arg-type]  # checked as it is built
