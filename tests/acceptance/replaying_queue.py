@@ -157,6 +157,10 @@ class _HttpServer(ThreadingHTTPServer):
     allow_reuse_address = True
     queue: ReplayingQueue
 
+    @override
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of an agent that has hung up."""
+
 
 class _Handler(BaseHTTPRequestHandler):
     """Answers the hub; all its questions are POSTs."""

@@ -18,16 +18,15 @@ from edgeagent.contracts.receipt import Outcome
 from edgeagent.issuer.commands import SignedCommand
 from edgeagent.issuer.keys import PrivateKey
 from edgeagent.issuer.policies import sign_policy
-from tests.attacks.stubborn_lamps import StubbornLamps
 from tests.attacks.wrong_hands import Hands, in_wrong_hands
 from tests.support.agents_keys import Keys
 from tests.support.agents_venue import HUB
 from tests.support.brokers import wait_until
 from tests.support.stores import query
+from tests.support.stubborn_lamps import OBEYS, StubbornLamps
 
 ON: Final = {"on": True}
 SOON: Final = timedelta(seconds=10)
-OBEYS: Final = b'{"POWER":"ON"}'
 
 pytestmark = [pytest.mark.slow, pytest.mark.threat("T47"), pytest.mark.requirement("D1", "D2", "D3")]
 

@@ -15,9 +15,9 @@ from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.blame import Blame, blame_of
 from edgeagent.ids import DeviceId
-from tests.attacks.stubborn_lamps import OTHER, REFUSES, StubbornLamps
 from tests.attacks.wrong_hands import Hands, in_wrong_hands
 from tests.support.stores import query
+from tests.support.stubborn_lamps import OTHER, REFUSES, StubbornLamps
 
 ON: Final = {"on": True}
 ATTEMPTS: Final = 3

@@ -18,11 +18,11 @@ from bench.processes import Watch
 from edgeagent.contracts.actions import ActionName
 from edgeagent.ids import DeviceId
 from edgeagent.issuer.commands import SignedCommand
-from tests.attacks.stubborn_lamps import OTHER, REFUSES, StubbornLamps
 from tests.attacks.wrong_hands import Hands, in_wrong_hands
 from tests.support.agents_venue import PLUG, Venue
 from tests.support.brokers import wait_until
 from tests.support.stores import query
+from tests.support.stubborn_lamps import OTHER, REFUSES, StubbornLamps
 
 STORM: Final = 1000
 LAMPS: Final = 20

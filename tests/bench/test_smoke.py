@@ -4,6 +4,7 @@ No figure is judged here: how fast a machine is proves nothing.
 """
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ from bench.gate import gate_costs, rates
 from bench.native import Tools, compiled
 from bench.rig import Rig
 from bench.scenarios import Size, full_speed, kill_in_burst
+from bench.storm import ROWS as STORM_ROWS
+from bench.storm import STORMS, Place, calm, placed
+from bench.storm import measured as measured_storm
 from bench.systems import AgentUnderTest, Lingers, ReferenceUnderTest
 from bench.upkeep import TASKS, upkeep_costs
 from tests.support.stores import query
@@ -77,6 +81,20 @@ def test_what_upkeep_costs_who_commits_is_measured_for_every_task() -> None:
 
     assert {name.rpartition(".")[0] for name in figures} == set(TASKS)
     assert all(value > 0 for value in figures.values())
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("B1", "R7")
+@pytest.mark.parametrize("storm", [calm, *STORMS], ids=lambda storm: storm.__name__)
+def test_what_a_storm_costs_is_measured_beside_the_calm(
+    tmp_path: Path, storm: Callable[[Place, int], None]
+) -> None:
+    with placed(tmp_path / "venue", compiled(tmp_path / "tools"), 5) as place:
+        figures = measured_storm(storm, place, 10)
+
+    assert figures.keys() == {row.name for row in STORM_ROWS}
+    assert figures["cpu"] > 0
+    assert (figures["sent"] > 0) == (storm.__name__ not in {"off_target", "forged"})
 
 
 @pytest.mark.requirement("Q8", "Q9")

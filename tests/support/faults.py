@@ -23,6 +23,7 @@ _SOURCE: Final = Path(__file__).with_name("faults.c")
 _PLAN: Final = struct.Struct("=qqqqqq")
 _BYTES: Final = 64
 _FOR_EVER: Final = -1
+_NEVER: Final = 2**62
 
 
 class Calls(IntFlag):
@@ -69,6 +70,15 @@ class FaultyDisk:
     def failures(self) -> int:
         """How many calls have failed since the last ``fails``."""
         return int(_PLAN.unpack_from(self._map)[5])
+
+    @property
+    def calls(self) -> int:
+        """How many calls of the chosen kinds there were since the last ``fails`` or ``counts``."""
+        return int(_PLAN.unpack_from(self._map)[4])
+
+    def counts(self, calls: Calls) -> None:
+        """Let nothing fail, and count calls from now on."""
+        self.fails(errno.EIO, calls, first=_NEVER)
 
     def fails(self, why: int, calls: Calls, *, first: int = 1, most: int | None = None) -> None:
         """Let calls fail from now on.

@@ -1,4 +1,4 @@
-"""Lamps that are off and stay off: they answer every command with the same words, and count what they hear.
+"""Lamps that say they are off, and answer every command with the same words; they count what they hear.
 
 with StubbornLamps(broker, 20) as lamps:
 lamps.are_admitted(agent)
@@ -19,6 +19,8 @@ from tests.support.brokers import Mosquitto, wait_until
 
 REFUSES: Final = b'{"Command":"Error"}'
 """What a Tasmota says to what it does not do."""
+OBEYS: Final = b'{"POWER":"%s"}'
+"""What one says that does as it is told; ``%s`` stands for what that was."""
 OTHER: Final = b'{"POWER":"OFF"}'
 """What one says that does something else."""
 _OFF: Final = b'{"POWER":"OFF","UptimeSec":1}'
@@ -66,6 +68,10 @@ class StubbornLamps:
         """How many commands have come to all of them; questions are none."""
         return len(self._heard)
 
+    def leaves(self, device: DeviceId) -> None:
+        """Have the broker say that one of them is gone."""
+        self._client.publish(f"tele/{device}/LWT", "Offline", qos=1, retain=True)
+
     def heard_by(self, device: DeviceId) -> int:
         """How many commands have come to one of them."""
         return sum(topic.split("/")[1] == device for topic in self._heard)
@@ -85,6 +91,6 @@ class StubbornLamps:
         is_command = word == "POWER1" and bool(message.payload)
         if is_command:
             self._heard.append(message.topic)
-        said = self.answer if is_command else _OFF
+        said = self.answer.replace(b"%s", message.payload) if is_command else _OFF
         if said:
             client.publish(f"stat/{lamp}/RESULT", said, qos=1)
