@@ -112,12 +112,18 @@ class Side:
             size = os.fstat(handle).st_size
             # Not by a link, which a stick's file system does not know; what is there is never replaced.
             os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            part.replace(target)
+            try:
+                part.replace(target)
+                sync_folder(target.parent)
+            except OSError:
+                # Who is told that there is no backup is to find none: neither the name alone nor a copy
+                # that nobody has put on record.
+                target.unlink(missing_ok=True)
+                raise
         finally:
             os.close(handle)
             for suffix in ("", "-wal", "-shm", "-journal"):
                 part.with_name(part.name + suffix).unlink(missing_ok=True)
-        sync_folder(target.parent)
         return size
 
     def _copy(self, source: sqlite3.Connection, part: Path, handle: int) -> None:

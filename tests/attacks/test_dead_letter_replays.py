@@ -63,7 +63,7 @@ def letters(hands: Hands) -> list[tuple[int, str]]:
 def replays(hands: Hands, *words: str) -> tuple[int, list[tuple[str, str | None]]]:
     """Have some run again: the exit status, and what became of each, with the reason."""
     said = hands.venue.agent.run("--json", "dead-letters", "replay", *words)
-    found = json.loads(said.stdout)["letters"] if said.stdout else []
+    found = json.loads(said.stdout).get("letters", []) if said.stdout else []
     return said.returncode, [(each["done"], each.get("reason")) for each in found]
 
 

@@ -43,6 +43,7 @@ class StubbornLamps:
         self.devices = [DeviceId(f"lamp-{number:03d}") for number in range(count)]
         self.answer = answer
         self._heard: list[str] = []
+        self._gone: set[str] = set()
         self._listening = threading.Event()
         self._client = Client(CallbackAPIVersion.VERSION2)
         self._client.on_message = self._on_message
@@ -69,7 +70,8 @@ class StubbornLamps:
         return len(self._heard)
 
     def leaves(self, device: DeviceId) -> None:
-        """Have the broker say that one of them is gone."""
+        """Let one of them go: it says nothing any more, and the broker says so."""
+        self._gone.add(str(device))
         self._client.publish(f"tele/{device}/LWT", "Offline", qos=1, retain=True)
 
     def heard_by(self, device: DeviceId) -> int:
@@ -88,9 +90,11 @@ class StubbornLamps:
 
     def _on_message(self, client: Client, _: object, message: MQTTMessage) -> None:
         _, lamp, word = message.topic.split("/", 2)
+        if lamp not in self.devices:
+            return
         is_command = word == "POWER1" and bool(message.payload)
         if is_command:
             self._heard.append(message.topic)
         said = self.answer.replace(b"%s", message.payload) if is_command else _OFF
-        if said:
+        if said and lamp not in self._gone:
             client.publish(f"stat/{lamp}/RESULT", said, qos=1)
