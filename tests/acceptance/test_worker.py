@@ -98,7 +98,6 @@ def test_the_worker_has_nothing_open_but_its_work_socket(venue: WorkedVenue) -> 
     assert "NoNewPrivs:\t1" in Path(f"/proc/{worker.pid}/status").read_text()
 
 
-@pytest.mark.threat("T18")
 @pytest.mark.requirement("L1", "L2", "L3", "Q5")
 @pytest.mark.threat("T18", "T19")
 def test_a_worker_that_was_stopped_past_its_lease_finds_the_work_ended_and_changes_nothing(
@@ -203,7 +202,6 @@ def test_a_worker_that_is_killed_before_it_sends_burns_no_attempt_and_is_followe
 
 @pytest.mark.threat("T17")
 @pytest.mark.requirement("I3", "M2", "R5")
-@pytest.mark.threat("T17")
 def test_a_worker_that_is_killed_after_the_effect_does_not_let_it_happen_twice(venue: WorkedVenue) -> None:
     first, second = venue.new_worker(), venue.new_worker()
     first.start()
