@@ -117,7 +117,7 @@ async def test_a_waiting_one_is_due_at_its_time_or_in_any_other_boot(store: Data
 
 @pytest.mark.requirement("Q9", "Q5", "L3")
 async def test_the_next_moment_to_look_is_a_waiting_one_or_a_lease_that_lapses(store: Database) -> None:
-    assert await store.read(lambda db: lines.next_due(db, Tier.LOW, NOW)) is None
+    assert await store.read(lambda db: lines.outlook(db, Tier.LOW, NOW).next) is None
 
     def lock(tx: Transaction) -> None:
         locked(tx, inserted(tx, new("runs", sequence=1), State.RUNNING), until=35_000)
@@ -125,12 +125,12 @@ async def test_the_next_moment_to_look_is_a_waiting_one_or_a_lease_that_lapses(s
         waiting(tx, "other boot", 3, (1, SECOND_BOOT))
 
     await store.write(lock)
-    assert await store.read(lambda db: lines.next_due(db, Tier.LOW, NOW)) == 35_000
-    assert await store.read(lambda db: lines.next_due(db, Tier.MEDIUM, NOW)) is None
-    assert await store.read(lambda db: lines.next_due(db, Tier.LOW, later(0, incarnation=2))) is None
+    assert await store.read(lambda db: lines.outlook(db, Tier.LOW, NOW).next) == 35_000
+    assert await store.read(lambda db: lines.outlook(db, Tier.MEDIUM, NOW).next) is None
+    assert await store.read(lambda db: lines.outlook(db, Tier.LOW, later(0, incarnation=2)).next) is None
 
     await store.write(lambda tx: waiting(tx, "soon", 4, (12_000, FIRST_BOOT)))
-    assert await store.read(lambda db: lines.next_due(db, Tier.LOW, NOW)) == 12_000
+    assert await store.read(lambda db: lines.outlook(db, Tier.LOW, NOW).next) == 12_000
 
 
 @pytest.mark.requirement("Q8")
