@@ -25,7 +25,6 @@ from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.confirmation import Confirmed
 from edgeagent.core.envelope import RefusedEnvelopeError
-from edgeagent.core.gate.opening import opened_for
 from edgeagent.core.gate.roles import speaker
 from edgeagent.core.gate.verdict import Opened
 from edgeagent.core.gate.world import World
@@ -270,7 +269,7 @@ class Desk:
         """Put a claim together; None if the command cannot be believed any more, and is ended."""
         row = found.row
         try:
-            asked = opened_for(row.device, row.envelope, self._worlds.keys())
+            asked = self._worlds.openings.opened_for(row.device, row.envelope, self._worlds.keys())
         except RefusedEnvelopeError as why:
             await self._end_unbelieved(found, taker, why)
             return None

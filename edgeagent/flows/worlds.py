@@ -17,6 +17,7 @@ from edgeagent.core.profile.facts import Facts
 from edgeagent.core.stops import Stops
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.holdtimes import HoldTimes
+from edgeagent.flows.openings import Openings
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
 from edgeagent.ids import DeviceId, KeyId
@@ -35,6 +36,7 @@ class Worlds:
         operator_key: the hub's own public key.
         stops: what is stopped.
         holds: how long devices are locked.
+        openings: the envelopes that were opened.
     """
 
     devices: Devices
@@ -43,6 +45,7 @@ class Worlds:
     operator_key: bytes
     stops: Stops = field(default_factory=Stops)
     holds: HoldTimes = field(default_factory=HoldTimes)
+    openings: Openings = field(default_factory=Openings)
 
     def keys(self) -> Keyring:
         """The keys whose signature under a command counts now."""

@@ -152,9 +152,9 @@ def insert(
             "issuer": new.issuer,
             "signers": json.dumps(new.signers),
             "sequence": new.sequence,
-            "action": new.action,
+            "action": str(new.action),
             "slot": new.slot,
-            "lane": new.lane,
+            "lane": str(new.lane),
             "operation": new.operation,
             "sha256": new.sha256,
             **_kept(tx, run, new.command, new.envelope),
@@ -163,8 +163,8 @@ def insert(
             "local_boot": None if new.local is None else new.local.boot_id,
             "local_until": None if new.local is None else new.local.until // timedelta(milliseconds=1),
             "actor": new.actor,
-            "state": state,
-            "reason": reason,
+            "state": str(state),
+            "reason": None if reason is None else str(reason),
             "received_at": new.received_at,
             "lease": new.terms.length // timedelta(milliseconds=1),
             "parent": None if new.parent is None else new.parent.name,
@@ -187,9 +187,10 @@ def move(tx: Transaction, row: Row, to: Moved) -> None:
     check_move(row.state, to.target, sent=row.sent)
     fields: dict[str, SqlValue] = {
         "run": row.run,
-        "current": row.state,
-        "target": to.target,
-        "reason": to.reason,
+        # As plain text: a member of an enum goes the long way through the module's adapters.
+        "current": str(row.state),
+        "target": str(to.target),
+        "reason": None if to.reason is None else str(to.reason),
         "available_at": None if to.available is None else to.available[0],
         "available_boot": None if to.available is None else to.available[1],
         "force_refresh": int(to.force_refresh),
@@ -362,7 +363,7 @@ def _kept(tx: Transaction, run: int, command: CommandId, envelope: bytes) -> dic
 
 
 def _line(row: NewCommand) -> dict[str, SqlValue]:
-    return {"lane": row.lane, "issuer": row.issuer, "device": row.device}
+    return {"lane": str(row.lane), "issuer": row.issuer, "device": row.device}
 
 
 def _one(row: sqlite3.Row | None) -> Row | None:
