@@ -101,9 +101,9 @@ SELECT command FROM inbox
 """
 # One of which a step was sent has begun, also while it waits for its next try.
 _EARLIER: Final = f"""
-SELECT {COLUMNS} FROM inbox
- WHERE issuer = :issuer AND device = :device AND slot = :slot AND sequence < :sequence
-   AND state IN ('held', 'queued', 'waiting') AND sent = 0
+SELECT {COLUMNS} FROM inbox INDEXED BY inbox_open_slot
+ WHERE issuer = :issuer AND device = :device AND slot = :slot AND slot IS NOT NULL
+   AND sequence < :sequence AND state IN ('held', 'queued', 'waiting') AND sent = 0
 """  # noqa: S608 - constant text
 _IN_STATE: Final = f"""
 SELECT {COLUMNS} FROM inbox
