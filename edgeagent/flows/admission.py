@@ -307,18 +307,9 @@ class Admission:
     def _accept(self, tx: Transaction, new: NewCommand, asked: Opened) -> None:
         run = inbox.insert(tx, new, State.QUEUED, None)
         self._entering.begin(tx, new, run)
-        self._entering.record(
-            tx,
-            AuditKind.COMMAND_ACCEPTED,
-            asked,
-            new.actor,
-            {
-                "issuer": new.issuer,
-                "lane": new.lane,
-                "run": run,
-                "policy": self._version,
-            },
-        )
+        accepted: dict[str, JsonValue] = {"issuer": new.issuer, "lane": new.lane, "run": run}
+        accepted["policy"] = self._version
+        self._entering.record(tx, AuditKind.COMMAND_ACCEPTED, asked, new.actor, accepted)
 
     def _add_signatures(self, tx: Transaction, asked: _Asked, issuer: KeyId, noted: _Noted) -> Verdict:
         """Add signatures to a held command, and judge it again with all of them."""
