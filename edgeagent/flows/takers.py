@@ -62,6 +62,7 @@ class Takers:
         self._places: list[_Place] = []
         self._speaker: _Place | None = None
         self._is_left = False
+        self._unserved: Answer | None = None
 
     def let_go(self) -> None:
         """A device is worked no more: that makes work only where a command was left queued.
@@ -83,11 +84,15 @@ class Takers:
         self._speaker = self._speaker or place
         try:
             while place.found is None:
-                if self._speaker is place:
-                    await self._ask()
-                else:
+                if self._speaker is not place:
                     await place.stirred.wait()
                     place.stirred.clear()
+                elif self._unserved is None:
+                    await self._ask()
+                else:
+                    # There was not enough, and every commit since then that makes work has rung.
+                    within, self._unserved = self._unserved.within, None
+                    await self._bell.wait(within)
             return place.taker, place.found
         finally:
             self._places.remove(place)
@@ -95,16 +100,14 @@ class Takers:
                 self._hand_on()
 
     async def _ask(self) -> None:
-        """Ask for all; wait if there was not enough."""
+        """Ask for all."""
         asking = [each for each in self._places if each.found is None]
         answer = await self._ask_for([each.taker for each in asking])
         for place, found in zip(asking, answer.found, strict=False):
             place.found = found
             place.stirred.set()
-        if self._speaker is not None and self._speaker.found is None:
-            self._is_left = answer.is_left
-            await self._bell.wait(answer.within)
-        # Else whoever is left asks anew at once, and learns itself what is left.
+        if len(answer.found) < len(asking):
+            self._is_left, self._unserved = answer.is_left, answer
 
     def _hand_on(self) -> None:
         """Have another one ask."""
