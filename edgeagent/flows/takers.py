@@ -5,8 +5,9 @@
     take ──> asks, being the first ───┘    nothing left? it waits for the bell, and asks again
 
 Each by itself would cost a transaction for every one that waits, again and again; so there is one at most
-under way. Whoever is cancelled hands its turn on. A command that was claimed for somebody who is gone by then
-is abandoned with it: its lease lapses (SPEC L3).
+under way. Whoever is cancelled hands its turn on, and what it has asked for the others reaches them all the
+same. A command that was claimed for somebody who is gone by then is abandoned with it: its lease lapses
+(SPEC L3).
 """
 
 import asyncio
@@ -63,6 +64,7 @@ class Takers:
         self._speaker: _Place | None = None
         self._is_left = False
         self._unserved: Answer | None = None
+        self._asking: asyncio.Task[None] | None = None
 
     def let_go(self) -> None:
         """A device is worked no more: that makes work only where a command was left queued.
@@ -100,7 +102,20 @@ class Takers:
                 self._hand_on()
 
     async def _ask(self) -> None:
-        """Ask for all."""
+        """Ask for all, or wait for the end of what another has asked who is gone."""
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._claim())
+            self._asking.add_done_callback(self._asked)
+        # A task of its own: what is claimed for the others must not be lost with whoever asked for them.
+        await asyncio.shield(self._asking)
+
+    def _asked(self, asking: "asyncio.Task[None]") -> None:
+        self._asking = None
+        if not asking.cancelled():
+            # Told to whoever waits for it; perhaps nobody does.
+            asking.exception()
+
+    async def _claim(self) -> None:
         asking = [each for each in self._places if each.found is None]
         answer = await self._ask_for([each.taker for each in asking])
         for place, found in zip(asking, answer.found, strict=False):

@@ -1,6 +1,7 @@
 """Who waits for work: one asks for all, nobody is forgotten, and nobody asks for nothing."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -80,6 +81,31 @@ async def test_whoever_asks_for_all_may_go_and_another_asks(hub: Hub) -> None:
     # Then the other has it.
     [claim] = await claims_of([second])
     assert claim.device == TV
+
+
+@pytest.mark.requirement("Q8", "L3")
+async def test_what_was_asked_for_all_reaches_the_others_when_whoever_asked_is_gone(hub: Hub) -> None:
+    # Given two commands, and a database that is busy.
+    await hub.admits(hub.command(POWER), hub.command(POWER, device=OTHER_TV))
+    free = threading.Event()
+    busy = asyncio.create_task(hub.now.store.write(lambda _: free.wait(DEADLINE)))
+    await asyncio.sleep(0)
+
+    # When two ask, and the one that does it for both is gone before there is an answer.
+    first, second = (asyncio.create_task(hub.now.desk.claim(Tier.LOW, f"worker-{n}")) for n in (1, 2))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.wait([first])
+    free.set()
+    await busy
+
+    # Then the other has the command that was claimed for it, and nothing was claimed twice.
+    [claim] = await claims_of([second])
+    assert [(claim.device, "worker-2")] == hub.rows(
+        "SELECT device, holder FROM locks WHERE holder = 'worker-2'"
+    )
+    assert hub.rows("SELECT count(*) FROM inbox WHERE state = 'running'") == [(2,)]
 
 
 @pytest.mark.requirement("Q8")
