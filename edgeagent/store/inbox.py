@@ -15,7 +15,7 @@ from typing import Final
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.lifecycle import State, check_move
 from edgeagent.errors import BrokenInvariantError
-from edgeagent.ids import CommandId, DeviceId, Digest, KeyId
+from edgeagent.ids import CommandId, DeviceId, KeyId
 from edgeagent.store import lines
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
 from edgeagent.store.inbox_row import (
@@ -85,20 +85,7 @@ SELECT {columns("i")} FROM inbox i
            SELECT max(ordinal) FROM inbox WHERE command = i.command AND device = i.device)
  ORDER BY run
 """  # noqa: S608 - constant text
-# All rows of a command have the same: another payload under its id is refused beside it.
-_PAYLOAD_OF: Final = "SELECT sha256 FROM inbox WHERE command = :command LIMIT 1"
 _LAST_SEQUENCE: Final = "SELECT coalesce(max(sequence), 0) FROM inbox WHERE issuer = :issuer"
-_SEQUENCE_OF: Final = """
-SELECT command FROM inbox
- WHERE issuer = :issuer AND device = :device AND sequence = :sequence AND ordinal = 1
-"""
-_LATER: Final = """
-SELECT command FROM inbox
- WHERE issuer = :issuer AND device = :device AND slot = :slot
-   AND sequence > :sequence AND sequence <= :largest
-   AND state NOT IN ('refused', 'cancelled')
- ORDER BY sequence DESC LIMIT 1
-"""
 # One of which a step was sent has begun, also while it waits for its next try.
 _EARLIER: Final = f"""
 SELECT {COLUMNS} FROM inbox INDEXED BY inbox_open_slot
@@ -279,39 +266,10 @@ def by_command(db: Snapshot, command: CommandId) -> list[Row]:
     return _all(db.rows(_BY_COMMAND, {"command": command}))
 
 
-def payload_of(db: Snapshot, command: CommandId) -> Digest | None:
-    """The digest of the payload that a command's id names; None if the id is not known."""
-    row = db.row(_PAYLOAD_OF, {"command": command})
-    return None if row is None else Digest(str(row[0]))
-
-
-def sequence_of(db: Snapshot, issuer: KeyId, device: DeviceId, sequence: int) -> CommandId | None:
-    """The command that has used a sequence number."""
-    row = db.row(_SEQUENCE_OF, {"issuer": issuer, "device": device, "sequence": sequence})
-    return None if row is None else CommandId(str(row[0]))
-
-
 def last_sequence(db: Snapshot, issuer: KeyId) -> int:
     """The highest sequence number that an issuer has used; 0 if none."""
     row = db.row(_LAST_SEQUENCE, {"issuer": issuer})
     return 0 if row is None else int(row[0])
-
-
-def later_in_slot(
-    db: Snapshot, issuer: KeyId, device: DeviceId, slot: str | None, between: tuple[int, int]
-) -> CommandId | None:
-    """The latest command of an issuer for a device's slot.
-
-    Args:
-        db: where to look.
-        issuer: whose.
-        device: for which device.
-        slot: for which slot of it.
-        between: sequences: it comes after the first, and not after the second.
-    """
-    fields: dict[str, SqlValue] = {"issuer": issuer, "device": device, "slot": slot}
-    row = db.row(_LATER, fields | {"sequence": between[0], "largest": between[1]})
-    return None if row is None else CommandId(str(row[0]))
 
 
 def earlier_in_slot(

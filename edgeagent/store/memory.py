@@ -21,7 +21,8 @@ from edgeagent.ids import CommandId, DeviceId, Digest, KeyId
 from edgeagent.store import approvals, breakers
 from edgeagent.store.database import Snapshot, SqlValue
 
-RECALL: Final = """
+# All rows of a command have the same payload: another one under its id is refused beside it.
+_RECALL: Final = """
 SELECT (SELECT sha256 FROM inbox WHERE command = :command LIMIT 1) AS sha256,
        r.run, r.state, r.signers, r.actor,
        (SELECT command FROM inbox
@@ -41,7 +42,6 @@ SELECT (SELECT sha256 FROM inbox WHERE command = :command LIMIT 1) AS sha256,
                                  ORDER BY ordinal DESC LIMIT 1)
   LEFT JOIN operations o ON o.key = :operation
 """
-"""Named for the test that looks at how SQLite finds its answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ class Memory:
 
 def recall(db: Snapshot, asked: Question) -> Memory:
     """Everything that the store remembers about a command."""
-    [row] = db.rows(RECALL, _parameters(asked))
+    [row] = db.rows(_RECALL, _parameters(asked))
     state = None if row["state"] is None else State(row["state"])
     is_open = state is not None and state not in FINAL
     stopped: list[str] = json.loads(row["stopped"])
