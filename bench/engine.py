@@ -1,7 +1,7 @@
 """The command engine alone: commands a second, how soon a worker wakes, and whether a long past slows it.
 
-    python -m bench.engine                           minutes, and 4 GB of disk: a million finished commands
-    python -m bench.engine --finished 0 10000 --runs 3
+    python -m bench.engine                                    two or three minutes
+    python -m bench.engine --rows 0 10000 100000 1000000      more, and 4 GB of disk
 
 A *wave* is one command for each appliance, admitted together; its rate is counted from the first inbox commit
 to the last final commit, with 16 at work. A *wake-up* is the time from the inbox commit of a command that
@@ -9,6 +9,9 @@ comes while everybody waits to its claim. Both with so many finished commands in
 command is signed, judged twice, locked, recorded, confirmed by its appliance's report and settled, as in the
 agent; the broker is in memory and the appliances answer at once. The aims are 800 commands a second, 20 ms,
 and figures that do not depend on the past.
+
+Beside it, in the same run, huey on SQLite (the extra ``bench``), which promises far less: see
+``huey_reference``. Where it is not installed its column is empty.
 """
 
 import argparse
@@ -21,10 +24,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import quantiles
 
-from bench.engine_hub import AT_REST, Engine, Wave, engine
+from bench.engine_hub import AT_REST, WORKERS, Engine, Wave, engine
 from bench.figures import Row, table
+from bench.huey_reference import huey_costs, is_installed
 
 Figures = dict[str, float]
+
+# It polls: each takes up to seconds.
+_FEW_WAKES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +47,7 @@ class Size:
     """
 
     appliances: Sequence[int] = (1, 50, 500)
-    finished: Sequence[int] = (0, 10_000, 1_000_000)
+    finished: Sequence[int] = (0, 10_000, 100_000)
     commands: int = 1_000
     wakes: int = 300
     idle: float = 10.0
@@ -60,6 +67,10 @@ def rows(size: Size) -> list[Row]:
             )
             name = f"{title}, {at_once}: CPU, ms per command"
             found.append(Row(name=f"{past}.{count}.cpu", title=name, digits=2))
+            name = f"{title}, {at_once}: statements per command"
+            found.append(Row(name=f"{past}.{count}.statements", title=name, digits=1))
+            name = f"{title}, {at_once}: commits per command"
+            found.append(Row(name=f"{past}.{count}.commits", title=name, digits=2))
         found.append(Row(name=f"{past}.wake.p50", title=f"{title}: wake-up p50, ms", digits=1))
         found.append(Row(name=f"{past}.wake.p99", title=f"{title}: wake-up p99, ms", digits=1, most=20))
         found.append(Row(name=f"{past}.idle", title=f"{title}: idle, % of a core", digits=3, most=0.3))
@@ -80,6 +91,11 @@ async def engine_costs(size: Size, folder: Path) -> Figures:
                 figures[f"{past}.{count}.rate"] = len(waves) * count / sum(wave.settled for wave in waves)
                 used = sum(wave.cpu for wave in waves)
                 figures[f"{past}.{count}.cpu"] = 1_000 * used / (len(waves) * count)
+                statements, commits = await measured.costs(measured.devices[:count])
+                figures[f"{past}.{count}.statements"], figures[f"{past}.{count}.commits"] = (
+                    statements,
+                    commits,
+                )
             percentiles = quantiles([await _wake(measured, turn) for turn in range(size.wakes)], n=100)
             figures[f"{past}.wake.p50"], figures[f"{past}.wake.p99"] = percentiles[49], percentiles[98]
             figures[f"{past}.idle"] = await _idle(size.idle)
@@ -107,6 +123,22 @@ async def _idle(seconds: float) -> float:
     return 100 * (time.process_time() - used) / (time.perf_counter() - began)
 
 
+def _beside(size: Size, folder: Path) -> Figures:
+    """What huey achieves, under the names of the engine's figures; it has one for all of them."""
+    if not is_installed():
+        return {}
+    found = huey_costs(folder, commands=size.commands, wakes=_FEW_WAKES, idle=size.idle, workers=WORKERS)
+    told = {f"{past}.{name}": value for past in size.finished for name, value in found.items()}
+    many = [count for count in size.appliances if count > 1]
+    rates = {
+        f"{past}.{count}.{name}": found[name]
+        for past in size.finished
+        for count in many
+        for name in ("rate", "cpu")
+    }
+    return told | rates
+
+
 def main() -> None:
     """Measure and print."""
     usual = Size()
@@ -115,19 +147,25 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--appliances", type=int, nargs="+", default=usual.appliances)
-    parser.add_argument("--finished", type=int, nargs="+", default=usual.finished)
+    parser.add_argument("--rows", type=int, nargs="+", default=usual.finished, help="finished commands")
     parser.add_argument("--commands", type=int, default=usual.commands, help="for each rate")
     parser.add_argument("--folder", type=Path, help="for databases: on the disk that is to be measured")
     options = parser.parse_args()
     size = Size(
-        appliances=sorted(options.appliances), finished=sorted(options.finished), commands=options.commands
+        appliances=sorted(options.appliances), finished=sorted(options.rows), commands=options.commands
     )
     runs: list[Figures] = []
+    beside: list[Figures] = []
     for _ in range(options.runs):
         with tempfile.TemporaryDirectory(prefix="bench-engine-", dir=options.folder) as folder:
             runs.append(asyncio.run(engine_costs(size, Path(folder))))
+            beside.append(_beside(size, Path(folder)))
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, medians of {options.runs} runs\n")
-    print(table(rows(size), runs, []))
+    print(table(rows(size), runs, beside))
+    if not is_installed():
+        print(
+            "\nhuey is not installed (pip install 'edgeagent[bench]'): nothing is measured beside the engine"
+        )
 
 
 if __name__ == "__main__":

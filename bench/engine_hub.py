@@ -6,7 +6,7 @@ network nor an appliance is measured. Nothing is uploaded. Time is the system's.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -33,12 +33,13 @@ from edgeagent.ids import DeviceId, device_id, label
 from edgeagent.issuer.commands import Intent, Issuer
 from edgeagent.metrics import Metrics
 from edgeagent.ports.crash import CrashPoint
-from edgeagent.store.database import Database, Snapshot, SqlValue, Transaction
+from edgeagent.store.database import Database
 from tests.flows import scripted
 from tests.flows.running import Running, joined
 from tests.flows.scripted import Television
 from tests.flows.signing import EPOCH, HUB, Keys
 from tests.support.fake_bus import FakeBus
+from tests.support.past import lengthen
 from tests.support.stores import HUB_MIGRATIONS
 from tests.support.waiting import eventually
 
@@ -52,7 +53,6 @@ _PATIENCE: Final = 120.0
 _PROFILE: Final = Path(scripted.__file__).with_name("television.toml")
 _COPIED_AT_ONCE: Final = 5_000
 _CLOCK_ERROR: Final = timedelta(milliseconds=20)
-_COPIED: Final = ("inbox", "receipts", "operations")
 
 
 class Bus(FakeBus):
@@ -135,7 +135,6 @@ class Engine:
     _level: int = 0
     _sent: int = 0
     _past: int = 0
-    _first: Mapping[str, Mapping[str, SqlValue]] = field(default_factory=dict)
 
     async def has_devices(self, count: int) -> None:
         """Have at least so many appliances, online and with their state told."""
@@ -175,35 +174,33 @@ class Engine:
         return Wave(claimed - began, settled - began, used)
 
     async def has_past(self, rows: int) -> None:
-        """Have so many finished commands in the file, each with its receipt and operation, on all devices.
-
-        They are copies of the first command that has ended, under other names. The audit trail is not
-        lengthened: nothing looks back into it while a command is worked.
-        """
-        if not self._past and rows:
-            self._first = await self.parts.store.read(_first_of_each)
+        """Have so many finished commands in the file, each with its receipt and operation, on all devices."""
         while self._past < rows:
             count = min(_COPIED_AT_ONCE, rows - self._past)
-            await self.parts.store.write(partial(self._copy, count))
+            await self.parts.store.write(partial(lengthen, by=count))
             self._past += count
+        await self.parts.store.checkpoint()
 
-    def _copy(self, count: int, tx: Transaction) -> None:
-        [[last]] = tx.rows("SELECT max(run) FROM inbox")
-        for table, first in self._first.items():
-            names, values = ", ".join(first), ", ".join(f":{name}" for name in first)
-            copies = (self._other(first, run) for run in range(last + 1, last + 1 + count))
-            tx.execute_many(f"INSERT INTO {table} ({names}) VALUES ({values})", copies)  # noqa: S608 - the schema's names
+    async def costs(self, devices: Sequence[DeviceId]) -> tuple[float, float]:
+        """How many statements, and how many commits, a command of a wave takes: savepoints are statements."""
+        told = 0
 
-    def _other(self, first: Mapping[str, SqlValue], run: int) -> dict[str, SqlValue]:
-        """A row with what may be there once made another's."""
-        other: dict[str, SqlValue] = {
-            "run": run,
-            "sequence": run,
-            "command": f"past-{run}",
-            "key": f"past-{run}",
-        }
-        other["device"] = self.devices[run % len(self.devices)]
-        return {name: other.get(name, value) for name, value in first.items()}
+        def tell(_statement: str) -> None:
+            nonlocal told
+            told += 1
+
+        await self._traced(tell)
+        commits = self.parts.store.commits
+        await self.wave(devices)
+        commits = self.parts.store.commits - commits
+        await self._traced(None)
+        return told / len(devices), commits / len(devices)
+
+    async def _traced(self, tell: Callable[[str], None] | None) -> None:
+        """Have ``tell`` told of each statement of both connections."""
+        store = self.parts.store
+        await store.write(lambda tx: tx._connection.set_trace_callback(tell))  # noqa: SLF001 - a store counts none
+        await store.read(lambda db: db._connection.set_trace_callback(tell))  # noqa: SLF001 - as above
 
     def _signed(self, device: DeviceId) -> bytes:
         intent = Intent(
@@ -248,12 +245,6 @@ async def engine(folder: Path) -> AsyncIterator[Engine]:
         tasks = [parts.taking_in, *(asyncio.create_task(work) for work in _flows(parts))]
         stack.push_async_callback(_end, tasks)
         yield Engine(parts, bus, Issuer([keys.desk], clock), watch)
-
-
-def _first_of_each(db: Snapshot) -> dict[str, dict[str, SqlValue]]:
-    """What the first command has left in each table."""
-    found = {table: db.rows(f"SELECT * FROM {table} WHERE run = 1")[0] for table in _COPIED}  # noqa: S608 - constant names
-    return {table: dict(row) for table, row in found.items()}
 
 
 async def _has_policy(trust: Trust, keys: Keys, clock: ProvenClock) -> None:

@@ -79,8 +79,10 @@ class Level(StrEnum):
 
     def reaches(self, other: "Level") -> bool:
         """Whether this is at least ``other``."""
-        order = list(Level)
-        return order.index(self) >= order.index(other)
+        return _ORDER[self] >= _ORDER[other]
+
+
+_ORDER: Final = {level: place for place, level in enumerate(Level)}
 
 
 class Role(Contract):

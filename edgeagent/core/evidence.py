@@ -27,6 +27,19 @@ def signed_receipt(receipt: Receipt, key: Signer) -> Receipt:
     return receipt.model_copy(update={"proof": _proof(receipt, RECEIPT_TYPE, key)})
 
 
+def receipt_bytes(receipt: Receipt, key: Signer) -> bytes:
+    """``signed_receipt``, as it is told: the bytes that are signed are those that are told, written once.
+
+    Raises:
+        ValueError: it has a proof already.
+    """
+    if receipt.proof is not None:
+        raise ValueError("a receipt is signed without its proof")
+    statement = encode(receipt)
+    # The proof is its last field, and an envelope is written as a contract is: compact, in the same order.
+    return b"".join((statement[:-1], b',"proof":', sign(statement, RECEIPT_TYPE, [key]), b"}"))
+
+
 def signed_checkpoint(checkpoint: Checkpoint, key: Signer) -> Checkpoint:
     """A checkpoint with the proof of the hub whose key this is."""
     return checkpoint.model_copy(update={"proof": _proof(checkpoint, CHECKPOINT_TYPE, key)})

@@ -11,7 +11,7 @@ after it. A state that changes faster is changed here at once and told later, on
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
 from hashlib import sha256
@@ -194,9 +194,24 @@ class Shadow:
 
     def copied(self) -> "Shadow":
         """The same, which what is heard from now on does not change."""
-        # By hand: every command is judged on a copy, and ``deepcopy`` takes several times as long.
-        state = {name: replace(held) for name, held in self.state.items()}
-        telemetry = {name: replace(held) for name, held in self.telemetry.items()}
+        # By hand: every command is judged on copies, and ``replace`` takes three times as long.
+        state = {
+            name: StateReading(
+                held.value,
+                held.version,
+                held.at,
+                held.retained,
+                held.told,
+                held.told_at,
+                held.coalesced,
+                held.live_at,
+            )
+            for name, held in self.state.items()
+        }
+        telemetry = {
+            name: TelemetryReading(held.told, held.told_at, held.held)
+            for name, held in self.telemetry.items()
+        }
         return Shadow(self.version, self.etag, state, telemetry)
 
     def seal(self) -> None:

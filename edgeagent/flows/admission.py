@@ -26,7 +26,7 @@ from edgeagent.core.breaker import Scope
 from edgeagent.core.envelope import Keyring, RefusedEnvelopeError
 from edgeagent.core.freshness import BootDeadline, begins
 from edgeagent.core.gate.judging import judge
-from edgeagent.core.gate.opening import opened, opened_for
+from edgeagent.core.gate.opening import opened_for
 from edgeagent.core.gate.roles import issues
 from edgeagent.core.gate.verdict import (
     Accept,
@@ -160,13 +160,15 @@ class Admission:
         """
         admitted: list[Admitted] = []
         together: list[_Read] = []
+        devices = 0
         for arrival in arrivals:
             read = self._read(arrival)
-            if sum(map(len, together)) + len(read) > MOST_DEVICES:
+            if devices + len(read) > MOST_DEVICES:
                 # The one writer has readings to store too.
                 admitted += await self._store_all(together)
-                together = []
+                together, devices = [], 0
             together.append(read)
+            devices += len(read)
         return admitted + await self._store_all(together)
 
     def longest_validity(self, action: ActionName) -> timedelta | None:
@@ -209,7 +211,7 @@ class Admission:
     def _read(self, arrival: Arrival) -> _Read:
         keys = self._worlds.keys()
         try:
-            asked = opened(arrival.envelope, keys)
+            asked = self._worlds.openings.opened(arrival.envelope, keys)
         except RefusedEnvelopeError as why:
             return _Read(arrival, self._unread(arrival, why))
         worlds = [self._worlds.around_device(one.device, arrival.local) for one in asked]
@@ -305,18 +307,9 @@ class Admission:
     def _accept(self, tx: Transaction, new: NewCommand, asked: Opened) -> None:
         run = inbox.insert(tx, new, State.QUEUED, None)
         self._entering.begin(tx, new, run)
-        self._entering.record(
-            tx,
-            AuditKind.COMMAND_ACCEPTED,
-            asked,
-            new.actor,
-            {
-                "issuer": new.issuer,
-                "lane": new.lane,
-                "run": run,
-                "policy": self._version,
-            },
-        )
+        accepted: dict[str, JsonValue] = {"issuer": new.issuer, "lane": new.lane, "run": run}
+        accepted["policy"] = self._version
+        self._entering.record(tx, AuditKind.COMMAND_ACCEPTED, asked, new.actor, accepted)
 
     def _add_signatures(self, tx: Transaction, asked: _Asked, issuer: KeyId, noted: _Noted) -> Verdict:
         """Add signatures to a held command, and judge it again with all of them."""

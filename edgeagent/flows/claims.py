@@ -1,48 +1,67 @@
-"""Claiming, as one transaction (SPEC L1).
+"""Claiming, as one transaction for all who ask at once (SPEC L1).
 
-What was abandoned is taken over, what is due is queued, and the device of the command whose turn it is is
-locked, with what it shares with others: one lease, one fence.
+What was abandoned is taken over, what is due is queued, and for each who asks the device of the command whose
+turn it is is locked, with what it shares with others: one lease, one fence. What the gate will want to know
+of the store is read in the same transaction.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 from pydantic import JsonValue
 
+from edgeagent.clock import Wall
 from edgeagent.contracts.policy import Tier
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import Claim
 from edgeagent.errors import LostRaceError
 from edgeagent.flows.losing import Losing, Lost
+from edgeagent.flows.worlds import last_of_now
 from edgeagent.store import audit, inbox, lines, locks
 from edgeagent.store.audit import Act, Stamp
 from edgeagent.store.database import Transaction
 from edgeagent.store.inbox_row import Moved, Now, Row
+from edgeagent.store.lines import Outlook
+from edgeagent.store.memory import Memory, Question, recall
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+@dataclass(frozen=True, slots=True)
+class Taker:
     """Who wants a command.
 
     Attributes:
-        lane: of which lane.
         holder: in whose name the lock is taken.
         token: by which it will be held.
+    """
+
+    holder: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is wanted of a lane.
+
+    Attributes:
+        lane: which.
+        takers: who ask, each for one command.
         most: how many commands of the lane may be worked at once.
         now: the present.
-        stamp: the same, for the audit trail.
+        wall: what is known of the time.
+        stamp: the present, for the audit trail.
         losing: looks after what holders that are gone have left.
     """
 
     lane: Tier
-    holder: str
-    token: str
+    takers: Sequence[Taker]
     most: int
     now: Now
+    wall: Wall
     stamp: Stamp
     losing: Losing
 
@@ -54,68 +73,92 @@ class Found:
     Attributes:
         row: as it stood before it was claimed.
         fence: of its lock.
-        lost: what was found to have lost its holder.
+        memory: what the store remembers of it, in the name of the issuer of its row.
     """
 
     row: Row
     fence: int
-    lost: tuple[Lost, ...] = ()
+    memory: Memory
 
 
 @dataclass(frozen=True, slots=True)
-class NothingDue:
-    """There is nothing to do for this lane.
+class Claimed:
+    """What was found for those who asked.
 
     Attributes:
-        next: when there may be something, in milliseconds of boot time; None until somebody rings.
+        found: a command for each of the first of them.
         lost: what was found to have lost its holder.
+        outlook: what the others wait for; None where there are none.
     """
 
-    next: int | None
-    lost: tuple[Lost, ...] = ()
+    found: Sequence[Found]
+    lost: tuple[Lost, ...]
+    outlook: Outlook | None
 
 
-def claim(wanted: Wanted, tx: Transaction) -> Found | NothingDue:
-    """Lock the command of a lane that is next."""
+def claim(wanted: Wanted, tx: Transaction) -> Claimed:
+    """Lock the commands of a lane that are next, one for each who asks."""
     lost = wanted.losing.take_over(tx, wanted.now)
     acts = []
     for row in lines.due_again(tx, wanted.lane, wanted.now):
         inbox.move(tx, row, Moved(State.QUEUED, row.reason, force_refresh=row.force_refresh))
         acts.append(queued(row))
-    found = None
-    if lines.running(tx, wanted.lane) < wanted.most:
-        found = lines.first(tx, wanted.lane, wanted.now)
-    answer: Found | NothingDue = NothingDue(lines.next_due(tx, wanted.lane, wanted.now), lost)
-    if found is not None:
-        inbox.move(tx, found, Moved(State.RUNNING))
-        fence = locks.take(
-            tx,
-            locks.Key(found.device, wanted.token),
-            run=found.run,
-            holder=wanted.holder,
-            until=wanted.now.milliseconds + found.terms.length // _MILLISECOND,
-            now=wanted.now,
-            parent=found.parent,
-        )
-        acts.append(
-            Act(
-                kind=AuditKind.COMMAND_CLAIMED,
-                subject=found.command,
-                actor="agent",
-                detail={
-                    "device": found.device,
-                    "run": found.run,
-                    "fence": fence,
-                    "holder": wanted.holder,
-                    "lane": wanted.lane,
-                    "attempts": found.attempts,
-                },
-            )
-        )
-        answer = Found(found, fence, lost)
+    found: list[Found] = []
+    room = wanted.most - lines.running(tx, wanted.lane)
+    for taker in wanted.takers[: max(0, room)]:
+        first = lines.first(tx, wanted.lane, wanted.now)
+        if first is None:
+            break
+        found.append(_lock(tx, wanted, taker, first))
+        acts.append(_claimed(wanted, taker, found[-1]))
+    outlook = None
+    if len(found) < len(wanted.takers):
+        outlook = lines.outlook(tx, wanted.lane, wanted.now)
     if acts:
         audit.append(tx, acts, wanted.stamp)
-    return answer
+    return Claimed(found, lost, outlook)
+
+
+def _lock(tx: Transaction, wanted: Wanted, taker: Taker, row: Row) -> Found:
+    inbox.move(tx, row, Moved(State.RUNNING))
+    fence = locks.take(
+        tx,
+        locks.Key(row.device, taker.token),
+        run=row.run,
+        holder=taker.holder,
+        until=wanted.now.milliseconds + row.terms.length // _MILLISECOND,
+        now=wanted.now,
+        parent=row.parent,
+    )
+    question = Question(
+        command=row.command,
+        sha256=row.sha256,
+        device=row.device,
+        issuer=row.issuer,
+        action=row.action,
+        sequence=row.sequence,
+        slot=row.slot,
+        largest=last_of_now(wanted.wall, is_local=row.local is not None),
+        operation=row.operation,
+    )
+    return Found(row, fence, recall(tx, question))
+
+
+def _claimed(wanted: Wanted, taker: Taker, found: Found) -> Act:
+    row = found.row
+    return Act(
+        kind=AuditKind.COMMAND_CLAIMED,
+        subject=row.command,
+        actor="agent",
+        detail={
+            "device": row.device,
+            "run": row.run,
+            "fence": found.fence,
+            "holder": taker.holder,
+            "lane": wanted.lane,
+            "attempts": row.attempts,
+        },
+    )
 
 
 def queued(row: Row) -> Act:

@@ -11,11 +11,10 @@ is taken over with the device read afresh (SPEC L3).
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from secrets import token_hex
 from typing import Final
 
 from edgeagent.contracts.event import EventType, Stream, data_text
@@ -26,7 +25,8 @@ from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.confirmation import Confirmed
 from edgeagent.core.envelope import RefusedEnvelopeError
-from edgeagent.core.gate.opening import opened_for
+from edgeagent.core.gate.roles import speaker
+from edgeagent.core.gate.verdict import Opened
 from edgeagent.core.gate.world import World
 from edgeagent.core.operation import OperationState, operation_key
 from edgeagent.core.saga import Mark
@@ -35,7 +35,7 @@ from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
 from edgeagent.errors import BrokenInvariantError
 from edgeagent.flows import claims
 from edgeagent.flows.bells import Bell
-from edgeagent.flows.claims import Found, NothingDue, Wanted, about, fields_of, key_of, running
+from edgeagent.flows.claims import Found, Taker, Wanted, about, fields_of, key_of, running
 from edgeagent.flows.confirmations import Confirmations
 from edgeagent.flows.holdtimes import Kind
 from edgeagent.flows.loans import Loan, Loans
@@ -44,6 +44,7 @@ from edgeagent.flows.postponing import Postponing
 from edgeagent.flows.sending import Sending
 from edgeagent.flows.settling import Ended, Settling
 from edgeagent.flows.steps import Steps
+from edgeagent.flows.takers import Answer, Takers
 from edgeagent.flows.watching.twice import tell_if_twice
 from edgeagent.flows.worlds import Worlds
 from edgeagent.flows.writes import Writes
@@ -79,6 +80,7 @@ class Desk:
         self._settling = settling
         self._confirmations = confirmations
         self._lanes = lanes
+        self._takers = {lane: Takers(bell, partial(self._ask, lane)) for lane, bell in lanes.items()}
         self._loans = Loans(confirmations, worlds.holds, worlds.around.metrics)
         self._steps = Steps(settling.devices)
         self._sending = Sending(store, bus, worlds, self._loans, self._steps)
@@ -105,31 +107,36 @@ class Desk:
     async def claim(self, lane: Tier, holder: str) -> Claim:
         """Wait for a command of a lane and lock its device."""
         while True:
-            policy = self._worlds.trust.policy
-            if policy is None:
-                await self._lanes[lane].wait(None)
-                continue
-            wanted = Wanted(
-                lane=lane,
-                holder=holder,
-                token=token_hex(16),
-                most=self._settling.breakers.most(lane, policy.tier_rule(lane).concurrency),
-                now=self._around.present(),
-                stamp=self._around.stamp(),
-                losing=self.losing,
-            )
-            found = await self._store.write(partial(claims.claim, wanted))
-            if self.losing.tell(found.lost):
-                self.wake()
-            if isinstance(found, NothingDue):
-                left = None if found.next is None else (found.next - wanted.now.milliseconds) * _MILLISECOND
-                await self._lanes[lane].wait(left)
-                continue
+            taker, found = await self._takers[lane].take(holder)
             self._around.crash.reached(CrashPoint.COMMAND_CLAIMED)
-            self._lanes[lane].ring()
-            claim = await self._lent(found, wanted)
+            claim = await self._lent(found, taker)
             if claim is not None:
                 return claim
+
+    async def _ask(self, lane: Tier, takers: Sequence[Taker]) -> Answer:
+        """Claim for all who wait for a lane."""
+        policy = self._worlds.trust.policy
+        if policy is None:
+            return Answer()
+        wanted = Wanted(
+            lane=lane,
+            takers=takers,
+            most=self._settling.breakers.most(lane, policy.tier_rule(lane).concurrency),
+            now=self._around.present(),
+            wall=self._around.clock.wall(),
+            stamp=self._around.stamp(),
+            losing=self.losing,
+        )
+        claimed = await self._store.write(partial(claims.claim, wanted))
+        if self.losing.tell(claimed.lost):
+            self.wake()
+        for taker, found in zip(takers, claimed.found, strict=False):
+            self._loans.begin(taker.token, self._loan(found.row, wanted.now))
+        outlook = claimed.outlook
+        if outlook is None:
+            return Answer(claimed.found)
+        left = None if outlook.next is None else (outlook.next - wanted.now.milliseconds) * _MILLISECOND
+        return Answer(claimed.found, left, outlook.is_left)
 
     async def renew(self, claim: Claim) -> None:
         """Lengthen the lease."""
@@ -258,19 +265,17 @@ class Desk:
         for bell in self._lanes.values():
             bell.ring()
 
-    async def _lent(self, found: Found, wanted: Wanted) -> Claim | None:
+    async def _lent(self, found: Found, taker: Taker) -> Claim | None:
         """Put a claim together; None if the command cannot be believed any more, and is ended."""
         row = found.row
-        self._loans.begin(wanted.token, self._loan(row, wanted.now))
         try:
-            asked = opened_for(row.device, row.envelope, self._worlds.keys())
+            asked = self._worlds.openings.opened_for(row.device, row.envelope, self._worlds.keys())
         except RefusedEnvelopeError as why:
-            await self._end_unbelieved(found, wanted, why)
+            await self._end_unbelieved(found, taker, why)
             return None
         policy = self._worlds.trust.policy
         rule = None if policy is None else policy.actions.get(asked.command.action)
-        world = self._worlds.around_device(row.device, row.local)
-        _, world = await self._store.read(partial(self._worlds.remembered, asked=asked, world=world))
+        world = await self._world(found, asked)
         plan = self._steps.plan(asked)
         marks: tuple[Mark, ...] = ()
         if plan is not None and plan.parts:
@@ -282,7 +287,7 @@ class Desk:
             world=world,
             rule=rule or ActionRule(tier=row.lane),
             tier=TierRule() if policy is None else policy.tier_rule(row.lane),
-            token=wanted.token,
+            token=taker.token,
             fence=found.fence,
             attempts=row.attempts,
             sent=row.sent,
@@ -296,6 +301,16 @@ class Desk:
         self._loans.of(claim).marks.update({mark.part: mark for mark in marks})
         return claim
 
+    async def _world(self, found: Found, asked: Opened) -> World:
+        """What the gate judges by at ACT."""
+        row = found.row
+        world = self._worlds.around_device(row.device, row.local)
+        if speaker(asked, world) == row.issuer:
+            return self._worlds.recalled(asked, world, found.memory)
+        # By the policy of now it speaks in another name than when it came.
+        _, world = await self._store.read(partial(self._worlds.remembered, asked=asked, world=world))
+        return world
+
     def _loan(self, row: Row, now: Now) -> Loan:
         """What is kept of a claim; and how long its command has waited for it."""
         since, lease = now.milliseconds * _MILLISECOND, row.terms.length
@@ -306,12 +321,12 @@ class Desk:
         kind = None if device is None else Kind(device.admitted.profile, row.action)
         return Loan(since + lease, lease, since, row.lane, kind)
 
-    async def _end_unbelieved(self, found: Found, wanted: Wanted, why: RefusedEnvelopeError) -> None:
+    async def _end_unbelieved(self, found: Found, taker: Taker, why: RefusedEnvelopeError) -> None:
         """End a command whose keys the policy no longer knows."""
         outcome = Outcome.UNKNOWN if found.row.sent else Outcome.REFUSED
         ended = Ended(
             ending=Ending(outcome=outcome, reason=why.reason, detail=str(why)),
-            lock=locks.Key(found.row.device, wanted.token),
+            lock=locks.Key(found.row.device, taker.token),
             fence=found.fence,
         )
 
@@ -320,7 +335,7 @@ class Desk:
 
         await self._store.write(end)
         self._around.metrics.commands_settled.labels(outcome).inc()
-        self._let_go(wanted.token, found.row.device)
+        self._let_go(taker.token, found.row.device)
 
     def _state(self, device: DeviceId) -> Mapping[ReadingName, StateReading]:
         """What is known of a device."""
@@ -338,4 +353,5 @@ class Desk:
             tell(device)
         self._loans.end(token)
         self._around.outbox.stored({Stream.RECORD}, 1)
-        self.wake()
+        for takers in self._takers.values():
+            takers.let_go()

@@ -7,7 +7,7 @@ belongs to one device: whoever would share one with an admitted device is refuse
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -80,6 +80,7 @@ class Devices:
         self._gateway = Gateway(around.origin.hub)
         self._matcher = Matcher(list(profiles.values()))
         self._devices: dict[DeviceId, Device] = {}
+        self._mortal: dict[DeviceId, Device] = {}
         self._routes: dict[Session, dict[str, Device]] = {session: {} for session in Session}
         self._admitted: list[Callable[[DeviceId], None]] = []
         # One change at a time: two that were checked side by side could claim one topic.
@@ -102,6 +103,10 @@ class Devices:
         """All admitted devices, by id."""
         return [self._devices[name] for name in sorted(self._devices)]
 
+    def may_fall_silent(self) -> Collection[Device]:
+        """Those of them that are taken for gone when they say nothing for too long. Asked at each commit."""
+        return self._mortal.values()
+
     async def load(self) -> None:
         """Read devices and shadows from the store, in place of what is in memory, and subscribe.
 
@@ -111,6 +116,7 @@ class Devices:
         async with self._changing:
             admitted, stored = await self._store.read(_load)
             self._devices.clear()
+            self._mortal.clear()
             for routes in self._routes.values():
                 routes.clear()
             for row in admitted:
@@ -184,6 +190,7 @@ class Devices:
             await self._store.write(store)
             self._around.outbox.stored({Stream.RECORD}, 1)
             self._devices.pop(device, None)
+            self._mortal.pop(device, None)
             for routes in self._routes.values():
                 for topic in [topic for topic, owner in routes.items() if owner.id == device]:
                     del routes[topic]
@@ -236,6 +243,9 @@ class Devices:
 
     def _enter(self, device: Device) -> None:
         self._devices[device.id] = device
+        self._mortal.pop(device.id, None)
+        if device.compiled.silent_after is not None:
+            self._mortal[device.id] = device
         for wanted in device.compiled.subscriptions:
             self._routes[wanted.session][wanted.filter] = device
 

@@ -252,7 +252,7 @@ class Ingest:
             return []
         return [
             (device, max(device.heard or 0, since) + _nanoseconds(longest))
-            for device in self._devices.all()
+            for device in self._devices.may_fall_silent()
             if (longest := device.compiled.silent_after) is not None
             and (device.online or (device.online is None and device.heard is not None))
         ]

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from edgeagent.contracts.actions import CATALOGUE, ActionName
-from edgeagent.contracts.door import encode
 from edgeagent.contracts.event import EventType, Stream
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import AuditMark, Outcome, Receipt, StateMark, StepMark
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.blame import ANSWERED, blame_of
 from edgeagent.core.envelope import Signer
-from edgeagent.core.evidence import signed_receipt
+from edgeagent.core.evidence import receipt_bytes
 from edgeagent.core.lifecycle import state_of
 from edgeagent.core.operation import OperationState
 from edgeagent.core.tracing import trace_of, within
@@ -176,7 +175,7 @@ class Settling:
             clock=wall.source,
             audit=mark,
         )
-        data = encode(signed_receipt(receipt, self.key))
+        data = receipt_bytes(receipt, self.key)
         trace = within(trace_of(row.traceparent, row.sha256), row.device, row.run, "receipt")
         return NewEvent(
             Stream.RECORD, EventType.RECEIPT, row.device, self.around.event_time(), data, str(trace)

@@ -2,25 +2,27 @@
 
 from dataclasses import dataclass, field, replace
 
+from edgeagent.clock import Wall
 from edgeagent.contracts.actions import slot_of
-from edgeagent.core.breaker import Moment, Scope, shut
+from edgeagent.core.breaker import Moment, shut
 from edgeagent.core.envelope import Keyring
 from edgeagent.core.freshness import LARGEST_SEQUENCE, BootDeadline, largest_sequence
 from edgeagent.core.gate.roles import keyring, speaker
 from edgeagent.core.gate.verdict import Opened
 from edgeagent.core.gate.world import Known, World
 from edgeagent.core.lease import ANY, Terms
-from edgeagent.core.lifecycle import FINAL, State
+from edgeagent.core.lifecycle import State
 from edgeagent.core.operation import operation_key
 from edgeagent.core.profile.facts import Facts
 from edgeagent.core.stops import Stops
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.holdtimes import HoldTimes
+from edgeagent.flows.openings import Openings
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
 from edgeagent.ids import DeviceId, KeyId
-from edgeagent.store import approvals, breakers, inbox, meta, operations, stops
 from edgeagent.store.database import Snapshot
+from edgeagent.store.memory import Memory, Question, recall
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class Worlds:
         operator_key: the hub's own public key.
         stops: what is stopped.
         holds: how long devices are locked.
+        openings: the envelopes that were opened.
     """
 
     devices: Devices
@@ -42,6 +45,7 @@ class Worlds:
     operator_key: bytes
     stops: Stops = field(default_factory=Stops)
     holds: HoldTimes = field(default_factory=HoldTimes)
+    openings: Openings = field(default_factory=Openings)
 
     def keys(self) -> Keyring:
         """The keys whose signature under a command counts now."""
@@ -72,8 +76,8 @@ class Worlds:
         found, command = self.devices.get(asked.device), asked.command
         return ANY if found is None else self.holds.terms(found.compiled, command.action, command.arguments)
 
-    @staticmethod
-    def remembered(db: Snapshot, asked: Opened, world: World) -> tuple[KeyId, World]:
+    @classmethod
+    def remembered(cls, db: Snapshot, asked: Opened, world: World) -> tuple[KeyId, World]:
         """Add what the store remembers.
 
         Returns:
@@ -81,34 +85,44 @@ class Worlds:
         """
         command = asked.command
         issuer = speaker(asked, world)
-        sha256 = inbox.payload_of(db, command.id)
-        row = inbox.of_device(db, command.id, asked.device)
-        slot = slot_of(command.action, command.arguments)
-        # What is typed here follows the last sequence of its key, however far ahead the clock was then.
-        largest = largest_sequence(world.wall) if world.local is None else LARGEST_SEQUENCE
-        return issuer, replace(
+        question = Question(
+            command=command.id,
+            sha256=asked.verified.sha256,
+            device=asked.device,
+            issuer=issuer,
+            action=command.action,
+            sequence=command.sequence,
+            slot=slot_of(command.action, command.arguments),
+            largest=last_of_now(world.wall, is_local=world.local is not None),
+            operation=operation_key(command, asked.device),
+        )
+        return issuer, cls.recalled(asked, world, recall(db, question))
+
+    @staticmethod
+    def recalled(asked: Opened, world: World, memory: Memory) -> World:
+        """Add what was recalled of a command, in the name of the key that it speaks for."""
+        sha256, state = memory.sha256, memory.state
+        return replace(
             world,
             known=None
-            if sha256 is None or (row is None and sha256 == asked.verified.sha256)
-            else Known(
-                sha256=sha256,
-                held=row is not None and row.state is State.HELD,
-                signers=frozenset(() if row is None else row.signers),
-            ),
-            sequence_of=inbox.sequence_of(db, issuer, asked.device, command.sequence),
-            superseded_by=None
-            if slot is None
-            else inbox.later_in_slot(db, issuer, asked.device, slot, (command.sequence, largest)),
-            forgotten=meta.forgotten(db),
-            operation=operations.find(db, operation_key(command, asked.device)),
-            stops=stops.stopped(db),
-            approvals=()
-            if row is None or row.state in FINAL
-            else approvals.of_run(db, asked.verified.sha256, asked.device, row.run),
-            actor="" if row is None else row.actor,
+            if sha256 is None or (state is None and sha256 == asked.verified.sha256)
+            else Known(sha256=sha256, held=state is State.HELD, signers=memory.signers),
+            sequence_of=memory.sequence_of,
+            superseded_by=memory.superseded_by,
+            forgotten=memory.forgotten,
+            operation=memory.operation,
+            stops=memory.stops,
+            approvals=memory.approvals,
+            actor=memory.actor,
             shut=None
             if world.policy is None
-            else shut(
-                breakers.find(db, Scope(issuer, command.action)), world.policy.breaker, Moment(*world.boot)
-            ),
+            else shut(memory.breaker, world.policy.breaker, Moment(*world.boot)),
         )
+
+
+def last_of_now(wall: Wall, *, is_local: bool) -> int:
+    """The last sequence that may supersede another now.
+
+    What is typed here follows the last sequence of its key, however far ahead the clock was then.
+    """
+    return LARGEST_SEQUENCE if is_local else largest_sequence(wall)

@@ -27,8 +27,11 @@ class Writes:
     def confirmed(self, device: DeviceId, wish: Wish) -> None:
         """Note that a command has made a reading what it was to be."""
         now = self._around.clock.boot()
-        self._made = {key: made for key, made in self._made.items() if now - made[1] <= REMEMBERED}
+        self._made.pop((device, wish.reading), None)
         self._made[device, wish.reading] = (wish, now)
+        # The oldest is first.
+        while now - self._made[oldest := next(iter(self._made))][1] > REMEMBERED:
+            del self._made[oldest]
 
     def read_back(self, device: DeviceId, state: Mapping[ReadingName, StateReading], *, since: int) -> None:
         """Compare what a device was read to show.

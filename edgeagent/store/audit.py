@@ -130,7 +130,7 @@ def append(tx: Transaction, acts: list[Act], stamp: Stamp) -> Head:
                 "number": row.number,
                 "at": row.at,
                 "clock": row.clock,
-                "kind": row.kind,
+                "kind": str(row.kind),
                 "subject": row.subject,
                 "actor": row.actor,
                 "detail": row.detail,

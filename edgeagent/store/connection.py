@@ -43,6 +43,10 @@ class ConnectionThread(aiosqlite.Connection):
         result: T = await self._execute(work)  # type: ignore[no-untyped-call]  # protected; see pyproject
         return result
 
+    def post(self, work: Callable[[], None]) -> None:
+        """Run a function in the connection's thread that raises nothing, since nobody waits for it."""
+        self._tx.put_nowait((None, work))
+
     def connection(self) -> sqlite3.Connection:
         """The connection itself; only for functions that run in the thread."""
         return self._conn

@@ -205,12 +205,9 @@ class Database:
             self._waiting.append(entry)  # type: ignore[arg-type]  # a list of entries of any T
             first, self._scheduled = not self._scheduled, True
         if first:
-            try:
-                await self._writer.run(self._commit_group)
-            except BaseException:
-                # The group goes on in its thread; nobody waits for this result of it any more.
-                future.cancel()
-                raise
+            # In the next pass of the loop: whoever is ready in this one shares the commit. A callback and no
+            # task: what is cancelled meanwhile takes nobody else's commit along.
+            self._loop.call_soon(self._writer.post, self._commit_group)
         return await future
 
     async def read(self, work: Callable[[Snapshot], T]) -> T:

@@ -15,7 +15,7 @@ from typing import Final
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.lifecycle import State, check_move
 from edgeagent.errors import BrokenInvariantError
-from edgeagent.ids import CommandId, DeviceId, Digest, KeyId
+from edgeagent.ids import CommandId, DeviceId, KeyId
 from edgeagent.store import lines
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
 from edgeagent.store.inbox_row import (
@@ -85,25 +85,12 @@ SELECT {columns("i")} FROM inbox i
            SELECT max(ordinal) FROM inbox WHERE command = i.command AND device = i.device)
  ORDER BY run
 """  # noqa: S608 - constant text
-# All rows of a command have the same: another payload under its id is refused beside it.
-_PAYLOAD_OF: Final = "SELECT sha256 FROM inbox WHERE command = :command LIMIT 1"
 _LAST_SEQUENCE: Final = "SELECT coalesce(max(sequence), 0) FROM inbox WHERE issuer = :issuer"
-_SEQUENCE_OF: Final = """
-SELECT command FROM inbox
- WHERE issuer = :issuer AND device = :device AND sequence = :sequence AND ordinal = 1
-"""
-_LATER: Final = """
-SELECT command FROM inbox
- WHERE issuer = :issuer AND device = :device AND slot = :slot
-   AND sequence > :sequence AND sequence <= :largest
-   AND state NOT IN ('refused', 'cancelled')
- ORDER BY sequence DESC LIMIT 1
-"""
 # One of which a step was sent has begun, also while it waits for its next try.
 _EARLIER: Final = f"""
-SELECT {COLUMNS} FROM inbox
- WHERE issuer = :issuer AND device = :device AND slot = :slot AND sequence < :sequence
-   AND state IN ('held', 'queued', 'waiting') AND sent = 0
+SELECT {COLUMNS} FROM inbox INDEXED BY inbox_open_slot
+ WHERE issuer = :issuer AND device = :device AND slot = :slot AND slot IS NOT NULL
+   AND sequence < :sequence AND state IN ('held', 'queued', 'waiting') AND sent = 0
 """  # noqa: S608 - constant text
 _IN_STATE: Final = f"""
 SELECT {COLUMNS} FROM inbox
@@ -152,9 +139,9 @@ def insert(
             "issuer": new.issuer,
             "signers": json.dumps(new.signers),
             "sequence": new.sequence,
-            "action": new.action,
+            "action": str(new.action),
             "slot": new.slot,
-            "lane": new.lane,
+            "lane": str(new.lane),
             "operation": new.operation,
             "sha256": new.sha256,
             **_kept(tx, run, new.command, new.envelope),
@@ -163,8 +150,8 @@ def insert(
             "local_boot": None if new.local is None else new.local.boot_id,
             "local_until": None if new.local is None else new.local.until // timedelta(milliseconds=1),
             "actor": new.actor,
-            "state": state,
-            "reason": reason,
+            "state": str(state),
+            "reason": None if reason is None else str(reason),
             "received_at": new.received_at,
             "lease": new.terms.length // timedelta(milliseconds=1),
             "parent": None if new.parent is None else new.parent.name,
@@ -187,9 +174,10 @@ def move(tx: Transaction, row: Row, to: Moved) -> None:
     check_move(row.state, to.target, sent=row.sent)
     fields: dict[str, SqlValue] = {
         "run": row.run,
-        "current": row.state,
-        "target": to.target,
-        "reason": to.reason,
+        # As plain text: a member of an enum goes the long way through the module's adapters.
+        "current": str(row.state),
+        "target": str(to.target),
+        "reason": None if to.reason is None else str(to.reason),
         "available_at": None if to.available is None else to.available[0],
         "available_boot": None if to.available is None else to.available[1],
         "force_refresh": int(to.force_refresh),
@@ -278,39 +266,10 @@ def by_command(db: Snapshot, command: CommandId) -> list[Row]:
     return _all(db.rows(_BY_COMMAND, {"command": command}))
 
 
-def payload_of(db: Snapshot, command: CommandId) -> Digest | None:
-    """The digest of the payload that a command's id names; None if the id is not known."""
-    row = db.row(_PAYLOAD_OF, {"command": command})
-    return None if row is None else Digest(str(row[0]))
-
-
-def sequence_of(db: Snapshot, issuer: KeyId, device: DeviceId, sequence: int) -> CommandId | None:
-    """The command that has used a sequence number."""
-    row = db.row(_SEQUENCE_OF, {"issuer": issuer, "device": device, "sequence": sequence})
-    return None if row is None else CommandId(str(row[0]))
-
-
 def last_sequence(db: Snapshot, issuer: KeyId) -> int:
     """The highest sequence number that an issuer has used; 0 if none."""
     row = db.row(_LAST_SEQUENCE, {"issuer": issuer})
     return 0 if row is None else int(row[0])
-
-
-def later_in_slot(
-    db: Snapshot, issuer: KeyId, device: DeviceId, slot: str | None, between: tuple[int, int]
-) -> CommandId | None:
-    """The latest command of an issuer for a device's slot.
-
-    Args:
-        db: where to look.
-        issuer: whose.
-        device: for which device.
-        slot: for which slot of it.
-        between: sequences: it comes after the first, and not after the second.
-    """
-    fields: dict[str, SqlValue] = {"issuer": issuer, "device": device, "slot": slot}
-    row = db.row(_LATER, fields | {"sequence": between[0], "largest": between[1]})
-    return None if row is None else CommandId(str(row[0]))
 
 
 def earlier_in_slot(
@@ -362,7 +321,7 @@ def _kept(tx: Transaction, run: int, command: CommandId, envelope: bytes) -> dic
 
 
 def _line(row: NewCommand) -> dict[str, SqlValue]:
-    return {"lane": row.lane, "issuer": row.issuer, "device": row.device}
+    return {"lane": str(row.lane), "issuer": row.issuer, "device": row.device}
 
 
 def _one(row: sqlite3.Row | None) -> Row | None:

@@ -11,10 +11,12 @@ many commands are queued or over.
 """
 
 import sqlite3
+from dataclasses import dataclass
 from typing import Final
 
 from edgeagent.contracts.policy import Tier
 from edgeagent.core.lifecycle import State
+from edgeagent.errors import BrokenInvariantError
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
 from edgeagent.store.inbox_row import COLUMNS, Now, Row, columns, read_row
 
@@ -55,8 +57,8 @@ SELECT {COLUMNS} FROM inbox
 _QUEUED: Final = "SELECT count(*) FROM inbox WHERE lane = :lane AND state = 'queued'"
 _RUNNING: Final = "SELECT count(*) FROM inbox WHERE lane = :lane AND state = 'running'"
 # A lease that lapses makes work too: nobody tells that its holder is gone.
-_NEXT_DUE: Final = """
-SELECT min(due) FROM (
+_OUTLOOK: Final = """
+SELECT EXISTS (SELECT 1 FROM lines WHERE lane = :lane) AS is_left, min(due) AS next FROM (
     SELECT available_at AS due FROM inbox
      WHERE lane = :lane AND state = 'waiting' AND available_boot = :boot AND available_at IS NOT NULL
      UNION ALL
@@ -95,6 +97,21 @@ SELECT {_ROW} FROM inbox i
    AND i.lane = :lane AND i.parent IS :parent AND i.run < :run
  ORDER BY i.run LIMIT 1
 """  # noqa: S608 - constant text
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a lane waits for.
+
+    Attributes:
+        next: when there may be work, in milliseconds of boot time: a waiting command is due, or a lease
+            lapses. None while nothing is to come.
+        is_left: whether commands stand queued that could not be claimed: their device is worked, what they
+            share has no room, or the lane works enough.
+    """
+
+    next: int | None
+    is_left: bool
 
 
 def stand(tx: Transaction, fields: dict[str, SqlValue]) -> None:
@@ -154,14 +171,12 @@ def queued(db: Snapshot, lane: Tier) -> int:
     return 0 if row is None else int(row[0])
 
 
-def next_due(db: Snapshot, lane: Tier, now: Now) -> int | None:
-    """When there may be work for a lane: a waiting command is due, or a lease lapses.
-
-    Returns:
-        Milliseconds of boot time; None while nothing is to come.
-    """
-    row = db.row(_NEXT_DUE, {"lane": lane, **now.parameters})
-    return None if row is None or row[0] is None else int(row[0])
+def outlook(db: Snapshot, lane: Tier, now: Now) -> Outlook:
+    """What a lane is to wait for in which nothing more can be claimed now."""
+    row = db.row(_OUTLOOK, {"lane": str(lane), **now.parameters})
+    if row is None:
+        raise BrokenInvariantError("an aggregate has one row")
+    return Outlook(None if row["next"] is None else int(row["next"]), bool(row["is_left"]))
 
 
 def pending(db: Snapshot) -> dict[tuple[Tier, State], tuple[int, int]]:

@@ -11,6 +11,7 @@ from edgeagent.contracts.door import encode
 from edgeagent.contracts.receipt import AuditMark, Outcome, Receipt
 from edgeagent.core.envelope import RefusedEnvelopeError
 from edgeagent.core.evidence import (
+    receipt_bytes,
     signed_checkpoint,
     signed_receipt,
     told_checkpoint,
@@ -61,6 +62,15 @@ def test_a_signed_receipt_reads_as_before_and_proves_all_of_it() -> None:
 @pytest.mark.requirement("A4")
 def test_the_same_receipt_is_signed_with_the_same_bytes() -> None:
     assert encode(signed_receipt(RECEIPT, OURS)) == encode(signed_receipt(RECEIPT, OURS))
+
+
+@pytest.mark.requirement("A4")
+def test_a_receipt_is_told_with_the_very_bytes_that_were_signed() -> None:
+    told = receipt_bytes(RECEIPT, OURS)
+
+    assert told == encode(signed_receipt(RECEIPT, OURS))
+    with pytest.raises(ValueError, match="without its proof"):
+        receipt_bytes(signed_receipt(RECEIPT, OURS), OURS)
 
 
 @pytest.mark.requirement("A4")

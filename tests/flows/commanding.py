@@ -38,7 +38,7 @@ from edgeagent.core.work import Claim
 from edgeagent.flows import claims
 from edgeagent.flows.admission import Arrival
 from edgeagent.flows.bells import OutboxBell
-from edgeagent.flows.claims import Found, NothingDue, Wanted
+from edgeagent.flows.claims import Claimed, Taker, Wanted
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.surroundings import Origin, Surroundings
 from edgeagent.flows.trust import Trust, TrustSettings
@@ -342,17 +342,17 @@ class Hub(Recorded):
         assert policy is not None
         wanted = Wanted(
             lane=lane,
-            holder="looker",
-            token="0" * 32,
+            takers=[Taker("looker", "0" * 32)],
             most=policy.tier_rule(lane).concurrency,
             now=self.lease_time(),
+            wall=self.clock.wall(),
             stamp=self.now.around.stamp(),
             losing=self.now.desk.losing,
         )
         try:
             await self.now.store.write(partial(_look, wanted))
         except _SeenError as seen:
-            return not isinstance(seen.found, NothingDue)
+            return bool(seen.found.found)
         raise AssertionError
 
     async def uploads(self, *numbers: int) -> None:
@@ -363,7 +363,7 @@ class Hub(Recorded):
 class _SeenError(Exception):
     """Takes back what was claimed only to see whether it could be."""
 
-    def __init__(self, found: Found | NothingDue) -> None:
+    def __init__(self, found: Claimed) -> None:
         super().__init__()
         self.found = found
 

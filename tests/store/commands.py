@@ -7,11 +7,13 @@ from typing import Final
 from edgeagent.clock import BootId
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.policy import Tier
+from edgeagent.core.freshness import LARGEST_SEQUENCE
 from edgeagent.core.lifecycle import State
 from edgeagent.ids import CommandId, DeviceId, Digest, KeyId
 from edgeagent.store import inbox, locks
 from edgeagent.store.database import Transaction
 from edgeagent.store.inbox_row import NewCommand, Now, Row
+from edgeagent.store.memory import Question
 from tests.support.clocks import FIRST_BOOT
 
 LAMP: Final = DeviceId("lamp-1")
@@ -61,3 +63,18 @@ def locked(tx: Transaction, row: Row, *, whose: str = "ours", until: int = 40_00
 def later(milliseconds: int, *, boot: BootId = FIRST_BOOT, incarnation: int = 1) -> Now:
     """The present, so long after ``NOW``."""
     return Now(boot, NOW.milliseconds + milliseconds, incarnation)
+
+
+def asked(command: NewCommand, *, largest: int = LARGEST_SEQUENCE) -> Question:
+    """The question for what the store remembers of a command."""
+    return Question(
+        command=command.command,
+        sha256=command.sha256,
+        device=command.device,
+        issuer=command.issuer,
+        action=command.action,
+        sequence=command.sequence,
+        slot=command.slot,
+        largest=largest,
+        operation=command.operation,
+    )

@@ -347,3 +347,24 @@ async def test_every_commit_reaches_the_disk_and_foreign_keys_hold(things: Datab
 def things_path(database: Database) -> Path:
     """Where a database lies."""
     return database._path
+
+
+async def test_what_is_ready_in_one_pass_of_the_loop_shares_a_commit(things: Database) -> None:
+    before = things.commits
+
+    await asyncio.gather(*(things.write(put(f"thing-{number}")) for number in range(16)))
+
+    assert things.commits == before + 1
+
+
+async def test_the_first_of_a_group_may_be_cancelled_before_it_is_handed_over(things: Database) -> None:
+    # Given two that write in one pass of the loop.
+    first, second = (asyncio.ensure_future(things.write(put(name))) for name in ("a", "b"))
+    await asyncio.sleep(0)
+
+    # When the one that would hand them over is cancelled.
+    first.cancel()
+
+    # Then the other is committed all the same.
+    assert await asyncio.wait_for(second, DEADLINE) == 1
+    assert "b" in await things.read(names)

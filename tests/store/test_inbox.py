@@ -15,7 +15,8 @@ from edgeagent.ids import CommandId, DeviceId, KeyId
 from edgeagent.store import inbox
 from edgeagent.store.database import Database, Transaction
 from edgeagent.store.inbox_row import Moved
-from tests.store.commands import DESK, LAMP, SECOND, inserted, new
+from edgeagent.store.memory import recall
+from tests.store.commands import DESK, SECOND, asked, inserted, new
 from tests.support.clocks import FIRST_BOOT
 from tests.support.stores import query
 
@@ -200,9 +201,11 @@ async def test_a_sequence_belongs_to_one_issuer_and_device(store: Database, seco
     await store.write(lambda tx: inbox.insert(tx, second, State.QUEUED, None))  # type: ignore[arg-type]
 
     assert len(await rows(store)) == 2
-    found = await store.read(lambda db: inbox.sequence_of(db, DESK, LAMP, 1))
-    assert found == "c-1"
-    assert await store.read(lambda db: inbox.sequence_of(db, DESK, LAMP, 2)) is None
+    whose = [
+        (await store.read(lambda db, number=number: recall(db, asked(new(sequence=number))))).sequence_of  # type: ignore[misc]
+        for number in (1, 2)
+    ]
+    assert whose == ["c-1", None]
 
 
 @pytest.mark.requirement("Q6", "T4")

@@ -12,7 +12,8 @@ from edgeagent.ids import CommandId, DeviceId, KeyId
 from edgeagent.store import inbox, inbox_over, lines
 from edgeagent.store.database import Database, Transaction
 from edgeagent.store.inbox_row import Moved, NewCommand, Now, Over, Row
-from tests.store.commands import DESK, LAMP, NOW, inserted, later, locked, new
+from edgeagent.store.memory import recall
+from tests.store.commands import DESK, LAMP, NOW, asked, inserted, later, locked, new
 from tests.support.clocks import FIRST_BOOT, SECOND_BOOT
 from tests.support.stores import HUB_MIGRATIONS, use
 
@@ -117,7 +118,7 @@ async def test_a_waiting_one_is_due_at_its_time_or_in_any_other_boot(store: Data
 
 @pytest.mark.requirement("Q9", "Q5", "L3")
 async def test_the_next_moment_to_look_is_a_waiting_one_or_a_lease_that_lapses(store: Database) -> None:
-    assert await store.read(lambda db: lines.next_due(db, Tier.LOW, NOW)) is None
+    assert await store.read(lambda db: lines.outlook(db, Tier.LOW, NOW).next) is None
 
     def lock(tx: Transaction) -> None:
         locked(tx, inserted(tx, new("runs", sequence=1), State.RUNNING), until=35_000)
@@ -125,12 +126,12 @@ async def test_the_next_moment_to_look_is_a_waiting_one_or_a_lease_that_lapses(s
         waiting(tx, "other boot", 3, (1, SECOND_BOOT))
 
     await store.write(lock)
-    assert await store.read(lambda db: lines.next_due(db, Tier.LOW, NOW)) == 35_000
-    assert await store.read(lambda db: lines.next_due(db, Tier.MEDIUM, NOW)) is None
-    assert await store.read(lambda db: lines.next_due(db, Tier.LOW, later(0, incarnation=2))) is None
+    assert await store.read(lambda db: lines.outlook(db, Tier.LOW, NOW).next) == 35_000
+    assert await store.read(lambda db: lines.outlook(db, Tier.MEDIUM, NOW).next) is None
+    assert await store.read(lambda db: lines.outlook(db, Tier.LOW, later(0, incarnation=2)).next) is None
 
     await store.write(lambda tx: waiting(tx, "soon", 4, (12_000, FIRST_BOOT)))
-    assert await store.read(lambda db: lines.next_due(db, Tier.LOW, NOW)) == 12_000
+    assert await store.read(lambda db: lines.outlook(db, Tier.LOW, NOW).next) == 12_000
 
 
 @pytest.mark.requirement("Q8")
@@ -155,9 +156,9 @@ async def test_how_many_a_lane_works(store: Database) -> None:
 async def test_a_later_one_counts_unless_it_was_refused_or_withdrawn(store: Database, state: State) -> None:
     await store.write(lambda tx: inserted(tx, new("later", sequence=5), state))
 
-    found = await store.read(lambda db: inbox.later_in_slot(db, DESK, LAMP, "power", (4, 9)))
+    found = await store.read(lambda db: recall(db, asked(new("mine", sequence=4), largest=9)))
 
-    assert found == (None if state in {State.REFUSED, State.CANCELLED} else "later")
+    assert found.superseded_by == (None if state in {State.REFUSED, State.CANCELLED} else "later")
 
 
 @pytest.mark.requirement("T4")
@@ -176,8 +177,8 @@ async def test_the_latest_of_the_same_issuer_device_and_slot_is_found(store: Dat
 
     found = await store.read(
         lambda db: [
-            inbox.later_in_slot(db, DESK, LAMP, "power", between)
-            for between in ((0, 99), (1, 99), (5, 99), (6, 99), (0, 5), (1, 4))
+            recall(db, asked(new("mine", sequence=after), largest=largest)).superseded_by
+            for after, largest in ((0, 99), (1, 99), (5, 99), (6, 99), (0, 5), (1, 4))
         ]
     )
 

@@ -216,7 +216,7 @@ async def test_no_question_of_a_claim_looks_at_what_is_over(store: Database) -> 
         connection.set_trace_callback(asked.append)
         lines.first(tx, Tier.LOW, NOW)
         lines.due_again(tx, Tier.LOW, NOW)
-        lines.next_due(tx, Tier.LOW, NOW)
+        lines.outlook(tx, Tier.LOW, NOW)
         lines.running(tx, Tier.LOW)
         lines.pending(tx)
         inbox.abandoned(tx, NOW)

@@ -17,8 +17,10 @@ from edgeagent.core.profile.layout import Outline
 from edgeagent.core.profile.parameters import Scope, applies
 from edgeagent.core.profile.plan import (
     Ground,
+    Needed,
     Plan,
     Step,
+    all_values,
     command_step,
     needed,
     question_step,
@@ -88,9 +90,24 @@ class Commands:
             effect=known.effect,
             steps=(command_step(recipe, self._outline.profile.refusals, ground, wish),),
             wish=wish,
-            requires=needed(recipe, ground),
+            requires=needed(recipe, ground.names),
             best=known.best,
         )
+
+    def requires(self, action: ActionName, arguments: Arguments) -> tuple[Needed, ...]:
+        """What must be known before an action, as its plan says; without planning its messages.
+
+        Raises:
+            MalformedError: the device has no such action, or the arguments do not fit it.
+        """
+        known = self.actions.get(action)
+        if known is None:
+            raise MalformedError(f"the device has no action {action}")
+        if known.parts:
+            known.check(arguments)
+            return ()
+        variant = known.variant(arguments)
+        return needed(variant.recipe, self._outline.names_for(variant.channel))
 
     def work(self, action: ActionName, arguments: Arguments) -> Work:
         """What an action takes: answer and read-back, each in its time; and what it occupies.
@@ -178,12 +195,13 @@ class Commands:
         return None
 
     def _ground(self, channel: Channel | None, values: Mapping[str, JsonValue], number: int) -> Ground:
+        scope = self._outline.scope if channel is None else channel.scope
         return Ground(
-            scope=self._outline.scope if channel is None else channel.scope,
-            values=values,
+            scope=scope,
+            values=all_values(scope, values, number),
             number=number,
             names=self._outline.names_for(channel),
-            own_topics={name: frozenset(topics) for name, topics in self._outline.own_topics.items()},
+            own_topics=self._outline.own_topics,
         )
 
     def _variants(self, name: ActionName, recipes: Sequence[Recipe]) -> tuple[Variant, ...]:

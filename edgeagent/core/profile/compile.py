@@ -20,7 +20,7 @@ from edgeagent.core.profile.extraction import Names
 from edgeagent.core.profile.layout import Layout, Outline
 from edgeagent.core.profile.match import covers
 from edgeagent.core.profile.parameters import Gateway, ParameterValue, identifying, settle
-from edgeagent.core.profile.plan import Plan, Step
+from edgeagent.core.profile.plan import Needed, Plan, Step
 from edgeagent.core.profile.spec import AVAILABILITY_SPEC, ReadingSpec, specs_of
 from edgeagent.core.profile.templates import template
 from edgeagent.errors import MalformedError
@@ -111,6 +111,14 @@ class CompiledDevice:
             MalformedError: the device has no such action, or the arguments do not fit it.
         """
         return self._commands.plan(action, arguments, number=number)
+
+    def requires(self, action: ActionName, arguments: Arguments) -> tuple[Needed, ...]:
+        """What must be known before an action, as its plan says.
+
+        Raises:
+            MalformedError: the device has no such action, or the arguments do not fit it.
+        """
+        return self._commands.requires(action, arguments)
 
     def work(self, action: ActionName, arguments: Arguments) -> Work:
         """What an action takes.

@@ -28,7 +28,7 @@ class Facts:
 
     def unfit(self, action: ActionName, arguments: Arguments, shadow: Shadow) -> str:
         """Why the device's present state does not allow the action; empty when it does."""
-        for needed in self.compiled.plan(action, arguments, number=0).requires:
+        for needed in self.compiled.requires(action, arguments):
             held = shadow.state.get(needed.reading)
             wanted = needed.equals
             if held is not None and wanted is not None and differs(held.value, wanted, 0.0):

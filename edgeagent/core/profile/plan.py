@@ -7,6 +7,7 @@ sends draws it, so that nobody can guess it, and never uses it twice.
 
 import json
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -89,7 +90,7 @@ class Ground:
 
     Attributes:
         scope: the values of the device or channel.
-        values: what stands for arguments, as the device writes them.
+        values: everything that a name may stand for in a payload or predicate; see ``all_values``.
         number: our number.
         names: the device's readings by the part before the dot, for this channel.
         own_topics: the topics that only this device may write, by the reading that they show.
@@ -99,16 +100,7 @@ class Ground:
     values: Mapping[str, JsonValue]
     number: int
     names: Mapping[str, ReadingName]
-    own_topics: Mapping[ReadingName, frozenset[str]]
-
-    @property
-    def all_values(self) -> dict[str, JsonValue]:
-        """Everything that a name may stand for in a payload or predicate."""
-        own: dict[str, JsonValue] = {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in self.scope.values.items()
-        }
-        return {**own, **self.values, NUMBER: self.number}
+    own_topics: Mapping[ReadingName, AbstractSet[str]]
 
     def topic(self, text: str) -> Topic:
         """Write a topic out."""
@@ -116,6 +108,20 @@ class Ground:
         if rendered is None:
             raise BrokenInvariantError(f"a name without value in {text!r}")
         return topic(rendered)
+
+
+def all_values(scope: Scope, arguments: Mapping[str, JsonValue], number: int) -> dict[str, JsonValue]:
+    """Everything that a name may stand for in a payload or predicate.
+
+    Args:
+        scope: the values of the device or channel.
+        arguments: what stands for arguments, as the device writes them.
+        number: our number.
+    """
+    own: dict[str, JsonValue] = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in scope.values.items()
+    }
+    return {**own, **arguments, NUMBER: number}
 
 
 def command_step(recipe: Recipe, refusals: Sequence[Denial], ground: Ground, wish: Wish | None) -> Step:
@@ -147,12 +153,12 @@ def reading_step(recipe: Recipe, ground: Ground) -> Step:
     return _asking(recipe.publish, answers, recipe.within, ground)
 
 
-def needed(recipe: Recipe, ground: Ground) -> tuple[Needed, ...]:
-    """What must be known before the command of a recipe."""
+def needed(recipe: Recipe, names: Mapping[str, ReadingName]) -> tuple[Needed, ...]:
+    """What must be known before the command of a recipe, of a device or channel with these readings."""
     return tuple(
-        Needed(ground.names[rule.reading], rule.equals, rule.fresher_than)
+        Needed(names[rule.reading], rule.equals, rule.fresher_than)
         for rule in recipe.require
-        if rule.reading in ground.names
+        if rule.reading in names
     )
 
 
@@ -167,8 +173,8 @@ def _payload(publish: Publication, ground: Ground) -> bytes:
         return b""
     if publish.text is not None:
         named = whole(publish.text)
-        return publish.text.encode() if named is None else _text(ground.all_values[named.name]).encode()
-    tree = fill(publish.tree, ground.all_values)
+        return publish.text.encode() if named is None else _text(ground.values[named.name]).encode()
+    tree = fill(publish.tree, ground.values)
     return json.dumps(tree, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
@@ -181,7 +187,7 @@ def _answers(replies: tuple[Reply, ...], ground: Ground) -> tuple[Answer, ...]:
 
 
 def _answer(rule: Reply | Denial, ground: Ground, level: Level = Level.ACCEPTED) -> Answer:
-    values = ground.all_values
+    values = ground.values
     return Answer(
         topic=ground.topic(rule.topic),
         tests=tuple(predicate(text).bind(values) for text in rule.when),
@@ -198,7 +204,7 @@ def _echo(rule: EchoRule, ground: Ground, wish: Wish | None) -> Echo | None:
         return None
     return Echo(
         reading=name,
-        topics=ground.own_topics.get(name, frozenset()),
+        topics=frozenset(ground.own_topics.get(name, ())),
         wish=None if rule.changed else wish,
         level=rule.level,
     )

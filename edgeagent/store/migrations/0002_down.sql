@@ -66,6 +66,9 @@ CREATE INDEX inbox_shared ON inbox (envelope_of) WHERE envelope_of IS NOT NULL;
 
 -- What is asked for every claim, however many commands are over.
 CREATE INDEX inbox_queued ON inbox (lane, issuer, device, run) WHERE state = 'queued';
+-- What may still be superseded. Without it each command looked through all earlier ones of its slot.
+CREATE INDEX inbox_open_slot ON inbox (device, slot, issuer, sequence)
+ WHERE state IN ('held', 'queued', 'waiting') AND slot IS NOT NULL;
 CREATE INDEX inbox_queued_slot ON inbox (device, slot, run) WHERE state = 'queued' AND slot IS NOT NULL;
 CREATE INDEX inbox_running ON inbox (lane) WHERE state = 'running';
 CREATE INDEX inbox_waiting ON inbox (lane, available_at) WHERE state = 'waiting';

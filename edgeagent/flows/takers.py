@@ -1,0 +1,131 @@
+"""Who waits for a command of one lane, and one transaction that claims for all of them.
+
+    take ──> stands with the others ──┐
+    take ──> stands with the others ──┼──> the first asks for all: one transaction ──> a command for some
+    take ──> asks, being the first ───┘    nothing left? it waits for the bell, and asks again
+
+Each by itself would cost a transaction for every one that waits, again and again; so there is one at most
+under way. Whoever is cancelled hands its turn on, and what it has asked for the others reaches them all the
+same. A command that was claimed for somebody who is gone by then is abandoned with it: its lease lapses
+(SPEC L3).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from secrets import token_hex
+
+from edgeagent.flows.bells import Bell
+from edgeagent.flows.claims import Found, Taker
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What there was for those who asked.
+
+    Attributes:
+        found: a command for each of the first of them.
+        within: after what time to ask again at the latest; None: when the bell is rung.
+        is_left: whether commands stand queued that could not be claimed.
+    """
+
+    found: Sequence[Found] = ()
+    within: timedelta | None = None
+    is_left: bool = False
+
+
+Ask = Callable[[Sequence[Taker]], Awaitable[Answer]]
+"""Claims for all who ask."""
+
+
+@dataclass(eq=False, slots=True)
+class _Place:
+    """Where somebody stands.
+
+    Attributes:
+        taker: who.
+        found: what was claimed for it.
+        stirred: set when that was, or when it is to ask.
+    """
+
+    taker: Taker
+    found: Found | None = None
+    stirred: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Takers:
+    """Those who wait for a command of a lane."""
+
+    def __init__(self, bell: Bell, ask: Ask) -> None:
+        self._bell = bell
+        self._ask_for = ask
+        self._places: list[_Place] = []
+        self._speaker: _Place | None = None
+        self._is_left = False
+        self._unserved: Answer | None = None
+        self._asking: asyncio.Task[None] | None = None
+
+    def let_go(self) -> None:
+        """A device is worked no more: that makes work only where a command was left queued.
+
+        Every other commit that makes work rings the bell. What was left is known by then: results are handed
+        out in the order of their commits.
+        """
+        if self._is_left:
+            self._bell.ring()
+
+    async def take(self, holder: str) -> tuple[Taker, Found]:
+        """Wait for a command.
+
+        Raises:
+            StorageError: the disk did not take the claim; nothing is claimed.
+        """
+        place = _Place(Taker(holder, token_hex(16)))
+        self._places.append(place)
+        self._speaker = self._speaker or place
+        try:
+            while place.found is None:
+                if self._speaker is not place:
+                    await place.stirred.wait()
+                    place.stirred.clear()
+                elif self._unserved is None:
+                    await self._ask()
+                else:
+                    # There was not enough, and every commit since then that makes work has rung.
+                    within, self._unserved = self._unserved.within, None
+                    await self._bell.wait(within)
+            return place.taker, place.found
+        finally:
+            self._places.remove(place)
+            if self._speaker is place:
+                self._hand_on()
+
+    async def _ask(self) -> None:
+        """Ask for all, or wait for the end of what another has asked who is gone."""
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._claim())
+            self._asking.add_done_callback(self._asked)
+        # A task of its own: what is claimed for the others must not be lost with whoever asked for them.
+        await asyncio.shield(self._asking)
+
+    def _asked(self, asking: "asyncio.Task[None]") -> None:
+        self._asking = None
+        if not asking.cancelled():
+            # Told to whoever waits for it; perhaps nobody does.
+            asking.exception()
+
+    async def _claim(self) -> None:
+        asking = [each for each in self._places if each.found is None]
+        answer = await self._ask_for([each.taker for each in asking])
+        for place, found in zip(asking, answer.found, strict=False):
+            place.found = found
+            place.stirred.set()
+        if len(answer.found) < len(asking):
+            self._is_left, self._unserved = answer.is_left, answer
+
+    def _hand_on(self) -> None:
+        """Have another one ask."""
+        self._speaker = next((each for each in self._places if each.found is None), None)
+        if self._speaker is not None:
+            self._speaker.stirred.set()
