@@ -8,10 +8,7 @@ from edgeagent.contracts.event import Stream
 
 
 class Bell:
-    """Wakes one waiter for each ring; a ring that nobody waits for is kept for the next who comes.
-
-    Whoever finds work rings again, since there may be more: so a ring wakes as many as there is work for.
-    """
+    """Wakes one waiter for each ring; a ring that nobody waits for is kept for the next who comes."""
 
     def __init__(self) -> None:
         self._rings: asyncio.Queue[None] = asyncio.Queue(maxsize=1)

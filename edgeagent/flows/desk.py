@@ -223,6 +223,8 @@ class Desk:
         too_often = await self._store.write(partial(postponing.write, claim))
         postponing.tell(claim, too_often=too_often)
         self._let_go(claim.token, claim.device)
+        # Whoever waits for work is to know when it is due.
+        self.wake()
         # Its time may be over before it is due; and what it waits for may have come while this was written.
         self._settling.bell.ring()
         self._worlds.trust.tell_again(claim.world.wall)
@@ -233,6 +235,7 @@ class Desk:
         # The lease ends, and whoever takes the command over counts it as lost.
         await self._store.write(partial(locks.renew, key=key_of(claim), until=now.milliseconds, now=now))
         self._let_go(claim.token, claim.device)
+        self.wake()
 
     async def correct(self, claim: Claim, confirmed: Confirmed) -> None:
         """Note that a command whose outcome was unknown has worked after all.
@@ -257,8 +260,9 @@ class Desk:
         log.info("outcome corrected", extra=fields_of(claim) | {"level": confirmed.level})
 
     def forget(self, token: str, device: DeviceId) -> None:
-        """Have a claim whose lock was taken away send nothing more, and wake whoever waits for its device."""
+        """Have a claim whose lock was taken away send nothing more, and its command be claimed anew."""
         self._let_go(token, device)
+        self.wake()
 
     def wake(self) -> None:
         """Have every lane look for work."""

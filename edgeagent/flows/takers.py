@@ -67,10 +67,10 @@ class Takers:
         self._asking: asyncio.Task[None] | None = None
 
     def let_go(self) -> None:
-        """A device is worked no more: that makes work only where a command was left queued.
+        """A command has ended: that makes work only where another was left queued.
 
-        Every other commit that makes work rings the bell. What was left is known by then: results are handed
-        out in the order of their commits.
+        Every other commit that makes work, now or later, rings the bell. What was left is known by then:
+        results are handed out in the order of their commits.
         """
         if self._is_left:
             self._bell.ring()
@@ -83,7 +83,9 @@ class Takers:
         """
         place = _Place(Taker(holder, token_hex(16)))
         self._places.append(place)
-        self._speaker = self._speaker or place
+        if self._speaker is None:
+            # What the last who asked was told may be old: nobody has waited for it.
+            self._speaker, self._unserved = place, None
         try:
             while place.found is None:
                 if self._speaker is not place:
@@ -103,17 +105,12 @@ class Takers:
 
     async def _ask(self) -> None:
         """Ask for all, or wait for the end of what another has asked who is gone."""
-        if self._asking is None:
+        # One that is done says nothing to whoever comes now, and would be waited for without a pause.
+        if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._claim())
-            self._asking.add_done_callback(self._asked)
+            self._asking.add_done_callback(_heard)
         # A task of its own: what is claimed for the others must not be lost with whoever asked for them.
         await asyncio.shield(self._asking)
-
-    def _asked(self, asking: "asyncio.Task[None]") -> None:
-        self._asking = None
-        if not asking.cancelled():
-            # Told to whoever waits for it; perhaps nobody does.
-            asking.exception()
 
     async def _claim(self) -> None:
         asking = [each for each in self._places if each.found is None]
@@ -129,3 +126,9 @@ class Takers:
         self._speaker = next((each for each in self._places if each.found is None), None)
         if self._speaker is not None:
             self._speaker.stirred.set()
+
+
+def _heard(asking: "asyncio.Task[None]") -> None:
+    """Its error is told to whoever waits for it; perhaps nobody does."""
+    if not asking.cancelled():
+        asking.exception()

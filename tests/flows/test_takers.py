@@ -1,22 +1,48 @@
 """Who waits for work: one asks for all, nobody is forgotten, and nobody asks for nothing."""
 
 import asyncio
+import dataclasses
 import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
-from edgeagent.core.work import Claim, Ending
+from edgeagent.contracts.reports.locks import ReleaseRequest
+from edgeagent.core.lifecycle import State
+from edgeagent.core.work import Claim, Ending, Later
+from edgeagent.flows.bells import Bell
+from edgeagent.flows.claims import Found, Taker
+from edgeagent.flows.lockdesk import Locks
+from edgeagent.flows.takers import Answer, Takers
+from edgeagent.store.inbox_row import Row
+from edgeagent.store.memory import Memory
 from tests.flows.commanding import Hub, new_hub
-from tests.flows.signing import OTHER_TV, POWER, TOGGLE, TV
+from tests.flows.signing import MILLISECOND, OTHER_TV, POWER, TOGGLE, TV
+from tests.store.commands import new
 from tests.support.waiting import DEADLINE, eventually
 
 REFUSED = Ending(outcome=Outcome.REFUSED, reason=Reason.STOPPED)
+MOMENT: Final = 20 * MILLISECOND
+NOTHING: Final = Memory(
+    sha256=None,
+    state=None,
+    signers=frozenset(),
+    actor="",
+    sequence_of=None,
+    superseded_by=None,
+    forgotten=None,
+    operation=None,
+    stops=frozenset(),
+    approvals=(),
+    breaker=None,
+)
 
 
 @pytest.fixture
@@ -155,3 +181,124 @@ async def test_a_device_that_is_free_again_wakes_nobody_for_whom_nothing_was_lef
     # Then nobody has asked the database again: there is the final commit, and what a breath takes.
     assert hub.now.store.commits == before + 2 * breath + 1
     await ended(tasks)
+
+
+@pytest.mark.requirement("Q8", "E3")
+async def test_whoever_waits_is_told_when_what_another_has_given_back_is_due(hub: Hub) -> None:
+    # Given a command that is worked, and another worker of its lane who has nothing to do.
+    await hub.admits(hub.command(POWER))
+    claim = await hub.claims()
+    tasks = await waiting(hub, "worker-2")
+
+    # When it is given back, to be tried again in a moment.
+    await hub.now.desk.postpone(claim, Later(reason=Reason.RETRYING, after=MOMENT))
+    hub.passes(MOMENT)
+
+    # Then that worker has it when its time has come, and not when the first lease would have been over.
+    [again] = await claims_of(tasks)
+    assert again.run == claim.run
+
+
+@pytest.mark.requirement("L3")
+async def test_what_a_holder_that_is_gone_has_left_goes_to_whoever_waits_at_once(hub: Hub) -> None:
+    await hub.admits(hub.command(POWER))
+    claim = await hub.claims()
+    tasks = await waiting(hub, "worker-2")
+
+    await hub.now.desk.abandon(claim)
+
+    [again] = await claims_of(tasks)
+    assert (again.run, again.fence, again.force_refresh) == (claim.run, claim.fence + 1, True)
+
+
+@pytest.mark.requirement("L3", "Q5")
+async def test_what_a_person_has_taken_from_its_holder_goes_to_whoever_waits_at_once(hub: Hub) -> None:
+    await hub.admits(hub.command(POWER))
+    claim = await hub.claims()
+    tasks = await waiting(hub, "worker-2")
+
+    locks = Locks(hub.now.store, hub.now.desk, hub.now.around)
+    await locks.release(TV, ReleaseRequest(reason="it hangs"), "uid 0 (root)")
+
+    [again] = await claims_of(tasks)
+    assert (again.run, again.fence, again.force_refresh) == (claim.run, claim.fence + 1, True)
+
+
+# By themselves: who comes when another's question is answered, or long after it.
+
+
+class Lane:
+    """Answers questions when it is told to."""
+
+    def __init__(self) -> None:
+        self.bell = Bell()
+        self.takers = Takers(self.bell, self._ask)
+        self.asked: list[asyncio.Future[Answer]] = []
+
+    def takes(self, holder: str) -> "asyncio.Task[tuple[Taker, Found]]":
+        """Somebody waits for a command."""
+        return asyncio.create_task(self.takers.take(holder))
+
+    async def _ask(self, _takers: Sequence[Taker]) -> Answer:
+        self.asked.append(asyncio.get_running_loop().create_future())
+        return await self.asked[-1]
+
+
+def found(run: int) -> Found:
+    """A command that was claimed."""
+    plain = new()
+    fields = {field.name: getattr(plain, field.name) for field in dataclasses.fields(plain)}
+    row = Row(
+        **fields,
+        run=run,
+        ordinal=1,
+        state=State.QUEUED,
+        reason=None,
+        available=None,
+        attempts=0,
+        sent=False,
+        force_refresh=False,
+        last_error=None,
+    )
+    return Found(row, 1, NOTHING)
+
+
+@pytest.mark.requirement("Q8")
+async def test_whoever_comes_just_when_one_that_is_gone_is_answered_asks_anew() -> None:
+    # Given one that has asked, and is gone before it is answered.
+    lane = Lane()
+    gone = lane.takes("gone")
+    await eventually(lambda: bool(lane.asked))
+    gone.cancel()
+    await asyncio.wait([gone])
+
+    # When the answer comes, and in the same turn of the loop somebody else.
+    lane.asked[0].set_result(Answer([found(1)]))
+    task = lane.takes("next")
+
+    # Then that one asks for itself, and does not wait for what is over: that would be for ever.
+    await eventually(lambda: len(lane.asked) == 2)
+    lane.asked[1].set_result(Answer([found(2)]))
+    taker, command = await task
+    assert (taker.holder, command.row.run) == ("next", 2)
+
+
+@pytest.mark.requirement("Q8")
+async def test_what_somebody_was_told_who_is_gone_holds_up_nobody_who_comes_later() -> None:
+    # Given one that is told when there will be work, and was gone by then.
+    lane = Lane()
+    gone = lane.takes("gone")
+    await eventually(lambda: bool(lane.asked))
+    gone.cancel()
+    await asyncio.wait([gone])
+    lane.asked[0].set_result(Answer(within=timedelta(hours=1)))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+    # When somebody comes later.
+    task = lane.takes("next")
+
+    # Then that one asks at once.
+    await eventually(lambda: len(lane.asked) == 2)
+    lane.asked[1].set_result(Answer([found(1)]))
+    assert (await task)[1].row.run == 1
