@@ -22,7 +22,7 @@ from edgeagent.contracts.receipt import Outcome
 from edgeagent.contracts.reports.approvals import ApprovalReport, ApproveRequest
 from edgeagent.contracts.reports.commands import CommandReport, CommandsReport, SendReport, SendRequest
 from edgeagent.contracts.scalars import duration_text
-from edgeagent.core.short_names import meant
+from edgeagent.core.short_names import meant, named_whole
 from edgeagent.errors import AmbiguousError, UnknownError
 from edgeagent.ids import command_id, device_id
 from edgeagent.ids import operation as checked_operation
@@ -177,6 +177,10 @@ def _approve(arguments: argparse.Namespace) -> int:
     found = agent.get(f"/v1/commands/{command_id(arguments.command)}", CommandsReport).commands
     command = _on_device(found, arguments.device)
     name = command.command
+    if arguments.yes:
+        # Nobody looks at what these are the beginnings of.
+        named_whole(arguments.command, name)
+        named_whole(arguments.device or command.device, command.device)
     if not arguments.json:
         print(f"command  {name}\ndevice   {command.device}")
         print(f"action   {_asked(command)}\nissuer   {command.issuer}")

@@ -3,7 +3,8 @@
 What is typed whole is meant as it is, also where it is the beginning of a longer one. A beginning has at
 least ``LEAST`` characters, so that a slip of the hand is hardly ever somebody's name.
 
-Only what is typed at the hub is completed. Whatever is signed names its ids whole.
+Only what is typed at the hub is completed, and only to look at it. Who has something done names it whole, and
+so does whatever is signed: the whole id of what is gone may be the beginning of what is still there.
 """
 
 from collections.abc import Iterable, Sequence
@@ -44,6 +45,16 @@ def meant(typed: str, begin_so: Sequence[str]) -> str:
     raise AmbiguousError(
         f"{typed} is the beginning of several: {told}{f' and {many} more' if more > 0 else ''}"
     )
+
+
+def named_whole(typed: str, name: str) -> None:
+    """Refuse the beginning of a name, where something is to be done to whoever is called so.
+
+    Raises:
+        AmbiguousError: what was typed is not the name itself.
+    """
+    if typed != name:
+        raise AmbiguousError(f"{typed} is the beginning of {name}: to have something done, type that whole")
 
 
 def upper_end(typed: str) -> str:

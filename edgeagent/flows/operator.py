@@ -28,13 +28,13 @@ from edgeagent.contracts.reports.status import (
 from edgeagent.core.blame import Blame
 from edgeagent.core.lifecycle import OPEN
 from edgeagent.core.profile.match import Proposal
-from edgeagent.core.short_names import meant
+from edgeagent.core.short_names import meant, named_whole
 from edgeagent.errors import RejectedError, UnknownError
 from edgeagent.flows.devices import Device
 from edgeagent.flows.gauges import set_clock, set_outbox, set_written
 from edgeagent.flows.health import Health
 from edgeagent.flows.local import LocalCommands
-from edgeagent.ids import CommandId, DeviceId, device_id
+from edgeagent.ids import CommandId, DeviceId
 from edgeagent.ids import label as checked_label
 from edgeagent.store import breakers, dead_letters, lines, outbox
 from edgeagent.store.database import Snapshot
@@ -93,12 +93,12 @@ class HubOperator:
     async def admit(self, request: AdmitRequest, actor: str) -> DeviceReport:
         """Take a device in, by its proposal or by what the request says."""
         proposals = self.look.devices.proposals
-        # Whoever names the profile means the id as it stands: nobody has to have shown themselves.
-        begin_so = [name for name in sorted(proposals) if name.startswith(request.device)]
-        name = device_id(meant(request.device, [] if request.profile else begin_so))
+        name = request.device
         proposal = proposals.get(name)
         profile = request.profile or (proposal.profile if proposal else None)
         if profile is None:
+            # It may be on its way: whoever is called nearly so is not meant.
+            named_whole(name, meant(name, [each for each in sorted(proposals) if each.startswith(name)]))
             raise RejectedError(f"{name} has not shown itself: name its profile and parameters")
         proposed = dict(proposal.parameters) if proposal and proposal.profile == profile else {}
         label = request.label or checked_label((proposal.label if proposal else "") or name)

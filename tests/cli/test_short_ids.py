@@ -1,4 +1,4 @@
-"""Ids as people type them: their beginning will do, but for what is signed."""
+"""Ids as people type them: to look, their beginning will do; to have something done, it will not."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,8 @@ from edgeagent.contracts.reports.trace import TraceReport
 from edgeagent.ids import device_id
 from tests.cli.building import terminal
 from tests.cli.commanded import Commanded, commanded
-from tests.flows.signing import POWER
+from tests.flows.approvals import have_a_say
+from tests.flows.signing import POWER, REBOOT
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.requirement("G3")
@@ -92,12 +93,26 @@ async def test_lists_print_as_much_of_an_id_as_tells_it_apart_and_all_when_asked
         assert {each.command for each in as_json.commands} == set(long)
 
 
-async def test_a_device_is_let_go_by_its_beginning_and_named_whole_in_the_answer(tmp_path: Path) -> None:
-    async with terminal(tmp_path, "lamp-1", "plug-1") as typing:
-        said = await typing.types("devices", "forget", "lamp")
+@pytest.mark.parametrize("id_", ["lamp", "lamp-1"])
+async def test_the_beginning_of_a_device_lets_nobody_go(tmp_path: Path, id_: str) -> None:
+    """The whole id of one that is gone is no word about another that is called nearly so."""
+    async with terminal(tmp_path, "lamp-10", "plug-1") as typing:
+        said = await typing.types("devices", "forget", id_)
+
+        assert (said.status, said.out) == (1, "")
+        assert said.err.splitlines() == [
+            f"edgeagent: {id_} is the beginning of lamp-10: to have something done, type that whole",
+            "  next: type more of it",
+        ]
+        assert [each.id for each in typing.desk.hub.devices.all()] == ["lamp-10", "plug-1"]
+
+
+async def test_a_device_whose_whole_id_begins_anothers_is_meant_itself(tmp_path: Path) -> None:
+    async with terminal(tmp_path, "lamp-1", "lamp-10") as typing:
+        said = await typing.types("devices", "forget", "lamp-1")
 
         assert (said.status, said.out) == (0, "lamp-1 is forgotten\n")
-        assert [each.id for each in typing.desk.hub.devices.all()] == ["plug-1"]
+        assert [each.id for each in typing.desk.hub.devices.all()] == ["lamp-10"]
 
 
 @pytest.mark.parametrize("words", [("devices", "show"), ("devices", "forget")])
@@ -110,7 +125,7 @@ async def test_the_beginning_of_two_devices_is_neither(tmp_path: Path, words: tu
         assert len(typing.desk.hub.devices.all()) == 2
 
 
-async def test_a_device_is_taken_from_its_holder_by_its_beginning(tmp_path: Path) -> None:
+async def test_no_device_is_taken_from_its_holder_by_its_beginning(tmp_path: Path) -> None:
     async with commanded(tmp_path) as typing:
         await typing.hub.television(device_id("screen-1"))
         typing.hub.bus.reacts("screen-1/set/power", lambda _: None)
@@ -119,8 +134,9 @@ async def test_a_device_is_taken_from_its_holder_by_its_beginning(tmp_path: Path
 
         said = await typing.types("locks", "release", "scre", "--reason", "it hangs")
 
-        assert said.status == 0
-        assert said.out.startswith("screen-1 is taken from low-1")
+        assert (said.status, said.out) == (1, "")
+        assert "scre is the beginning of screen-1" in said.err
+        assert typing.hub.rows("SELECT state, fence FROM inbox JOIN locks USING (run)") == [("running", 1)]
 
 
 async def test_a_breaker_is_tripped_by_the_beginning_of_a_keys_id(tmp_path: Path) -> None:
@@ -148,7 +164,7 @@ async def test_what_is_signed_names_its_device_whole(tmp_path: Path) -> None:
         assert typing.hub.bus.published == []
 
 
-async def test_one_that_has_shown_itself_is_taken_in_by_its_beginning(tmp_path: Path) -> None:
+async def test_none_that_has_shown_itself_is_taken_in_by_its_beginning(tmp_path: Path) -> None:
     async with terminal(tmp_path) as typing:
         for name in ("lamp-7", "plug-7"):
             typing.desk.hub.bus.delivers(f"announce/{name}", b'{"label": "One"}')
@@ -156,6 +172,20 @@ async def test_one_that_has_shown_itself_is_taken_in_by_its_beginning(tmp_path: 
 
         said = await typing.types("devices", "admit", "lamp")
 
-        assert said.status == 0, said.err
-        assert said.out.startswith("lamp-7  ")
-        assert [each.id for each in typing.desk.hub.devices.all()] == ["lamp-7"]
+        assert (said.status, said.out) == (1, "")
+        assert "lamp is the beginning of lamp-7" in said.err
+        assert typing.desk.hub.devices.all() == []
+
+
+@pytest.mark.requirement("T7")
+async def test_nobody_agrees_unseen_to_what_begins_so(tmp_path: Path) -> None:
+    async with commanded(tmp_path) as typing:
+        await typing.hub.television()
+        await have_a_say(typing.hub)
+        await typing.hub.admits(typing.hub.command(REBOOT, id_="order-10"))
+
+        said = await typing.types("commands", "approve", "order-1", "--yes")
+
+        assert said.status == 1
+        assert "order-1 is the beginning of order-10" in said.err
+        assert typing.hub.rows("SELECT count(*) FROM approvals") == [(0,)]

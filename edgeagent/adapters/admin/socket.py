@@ -2,8 +2,8 @@
 
 Who asks is told by the kernel, not by the caller, and who may what is said in ``access``. Every answer is
 one of ``contracts/reports`` as JSON; a refusal carries what went wrong and what to do. What names a command
-or a device in an address may be the beginning of its id. Each answer says when it was given, in
-``TIME_HEADER``, if the time is proven.
+or a device in an address may be the beginning of its id, for whoever only looks. Each answer says when it was
+given, in ``TIME_HEADER``, if the time is proven.
 """
 
 import grp
@@ -22,6 +22,7 @@ from edgeagent.clock import Clock, ClockSource
 from edgeagent.contracts.door import Contract, encode
 from edgeagent.contracts.reports.refusal import TIME_HEADER, Kind, Refusal
 from edgeagent.contracts.scalars import timestamp_text
+from edgeagent.core.short_names import named_whole
 from edgeagent.errors import (
     AgentError,
     AmbiguousError,
@@ -103,8 +104,8 @@ class AdminSocket:
             if not self._access.allows(peer, route.role):
                 return self._turned_away(peer, route.role)
             asked = Asked(
-                names=await self._whole(request.match_info),
-                query=await self._whole(request.query),
+                names=await self._whole(request.match_info, route.role),
+                query=await self._whole(request.query, route.role),
                 body=await request.read(),
                 actor=_actor(peer),
             )
@@ -113,8 +114,8 @@ class AdminSocket:
 
         return answer
 
-    async def _whole(self, names: Mapping[str, str]) -> Mapping[str, str]:
-        """Complete the names in an address."""
+    async def _whole(self, names: Mapping[str, str], role: Role) -> Mapping[str, str]:
+        """Complete the names in an address; refuse what is not whole where something is to be done."""
         if self._names is None:
             return names
         whole: dict[str, str] = dict(names)
@@ -122,6 +123,9 @@ class AdminSocket:
             whole["command"] = await self._names.command(whole["command"])
         if "device" in whole:
             whole["device"] = await self._names.device(whole["device"])
+        if role is Role.OPERATE:
+            for what, name in whole.items():
+                named_whole(names[what], name)
         return whole
 
     @web.middleware
