@@ -6,13 +6,13 @@ from typing import Final
 
 import pytest
 
-from edgeagent.adapters.mqtt.poison import ENOUGH
+from edgeagent.adapters.mqtt.poison import ENOUGH, Poison
 from edgeagent.contracts.mqtt import LinkDown, LinkUp, Session, Subscription
 from edgeagent.core.retry import BackoffRule
 from edgeagent.ids import topic_filter
 from tests.support.clocks import ManualClock
 from tests.support.ear import Ear, make_bus, running
-from tests.support.scripted_broker import PUBACK, Peer, ScriptedBroker, packet, publish
+from tests.support.scripted_broker import PUBACK, Peer, ScriptedBroker, disconnect, packet, publish
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.requirement("M6", "R8")]
@@ -133,6 +133,38 @@ async def test_a_broker_that_sends_nothing_else_is_met_with_growing_pauses_and_n
     assert len(broker.peers) <= 24 + len(Session)
     assert max(waits) > rule.longest / 2
     assert 1 <= cleared <= 24 // ENOUGH
+
+
+@pytest.mark.parametrize("code", [0x80, 0x81, 0x82, 0x83, 0x8D, 0x93, 0x95])
+async def test_a_broker_that_hangs_up_again_and_again_keeps_what_it_holds_for_us(code: int) -> None:
+    """Whatever its reason: it has sent nothing that cannot be read."""
+
+    async def hangs_up(peer: Peer) -> None:
+        await peer.greets()
+        await peer.sends(disconnect(code))
+        await peer.answers()
+
+    async with ScriptedBroker(hangs_up) as broker:
+        bus = make_bus(broker.port)
+        async with running(bus):
+            await eventually(lambda: len(broker.peers) > len(Session) * (ENOUGH + 1))
+            state = bus.state(Session.TELEMETRY)
+
+    assert (state.poisoned, state.cleared) == (None, 0)
+
+
+def test_only_connections_in_a_row_that_cannot_be_read_are_enough() -> None:
+    met = Poison()
+    for _ in range(ENOUGH):
+        for _ in range(ENOUGH - 1):
+            met.ended(timedelta(0))
+        met.stood_long()
+    assert not met.is_enough
+
+    for _ in range(ENOUGH):
+        met.ended(timedelta(0))
+
+    assert met.is_enough
 
 
 async def test_now_and_then_a_broken_message_clears_nothing() -> None:

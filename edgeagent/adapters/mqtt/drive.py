@@ -14,8 +14,9 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
+from edgeagent.adapters.mqtt.poison import UnreadableError
 from edgeagent.adapters.mqtt.wire import Wire
-from edgeagent.ports.links import LinkError, Trouble
+from edgeagent.ports.links import LinkError
 
 # Packets handled before the loop gets its turn: 2 ms on a small board.
 _PACKETS_PER_TURN: Final = 500
@@ -122,7 +123,7 @@ class Drive:
         except LinkError as why:
             self._failed(why)
         except Exception as why:  # noqa: BLE001 - whatever paho makes of a stranger's bytes, it ends here
-            self._failed(LinkError(Trouble.BROKEN_ANSWER, f"not understood: {why!r}"))
+            self._failed(UnreadableError(f"not understood: {why!r}"))
         else:
             if more:
                 self._read_again()

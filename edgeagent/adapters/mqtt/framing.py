@@ -12,7 +12,8 @@ Pure: bytes in, values out. Whatever the bytes are, the answer is packets or a `
 
 from typing import Final
 
-from edgeagent.ports.links import LinkError, Trouble
+from edgeagent.adapters.mqtt.poison import UnreadableError
+from edgeagent.ports.links import LinkError
 
 PUBLISH: Final = 3
 """Type of the packet, the upper half of its first byte (MQTT 5 section 2.1.2)."""
@@ -152,4 +153,4 @@ def _long_length(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _broken(what: str) -> LinkError:
-    return LinkError(Trouble.BROKEN_ANSWER, f"the broker sent {what}")
+    return UnreadableError(f"the broker sent {what}")

@@ -10,6 +10,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
+from edgeagent.adapters.mqtt.poison import UnreadableError
 from edgeagent.adapters.mqtt.words import FAILURE, refusal
 from edgeagent.contracts.mqtt import Session
 from edgeagent.ports.links import LinkError, Trouble
@@ -102,7 +103,7 @@ def farewell(
         case "Keep alive timeout":
             return LinkError(Trouble.UNREACHABLE, "no answer to a ping")
         case "Protocol error":
-            return LinkError(Trouble.BROKEN_ANSWER, "the broker sent what is no MQTT 5")
+            return UnreadableError("the broker sent what is no MQTT 5")
         case _:
             return LinkError(Trouble.UNREACHABLE, "connection lost")
 

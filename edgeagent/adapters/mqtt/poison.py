@@ -6,11 +6,14 @@
 A broker that keeps a session sends what was not acknowledged over each new connection. What cannot be read
 cannot be acknowledged either, so it would end one connection after the other for ever, and everything behind
 it would never come. Begun afresh, the broker forgets it, and with it whatever else it still held for us:
-that is told (MQTT 5 section 3.1.2.4).
+that is told (MQTT 5 section 3.1.2.4). So it is for nothing else: a broker that says goodbye, whatever its
+reason, has sent nothing that cannot be read.
 """
 
 from datetime import timedelta
 from typing import Final
+
+from edgeagent.ports.links import LinkError, Trouble
 
 ENOUGH: Final = 3
 """How many connections in a row it may end."""
@@ -21,6 +24,13 @@ _NEVER_IN_A_TOPIC: Final = frozenset("+#\0\N{REPLACEMENT CHARACTER}")
 def is_topic(topic: str) -> bool:
     """Whether a message may have this topic (MQTT 5 section 4.7): not empty, no wildcard, no NUL, UTF-8."""
     return bool(topic) and _NEVER_IN_A_TOPIC.isdisjoint(topic)
+
+
+class UnreadableError(LinkError):
+    """The broker sent what cannot be read."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(Trouble.BROKEN_ANSWER, what)
 
 
 class Poison:
@@ -49,10 +59,14 @@ class Poison:
             self.topics += topics
             self.last = now
 
-    def ended(self, now: timedelta, *, after_long: bool) -> None:
-        """Note that a connection ended by something that cannot be read; after long it is a new story."""
+    def ended(self, now: timedelta) -> None:
+        """Note that a connection ended by something that cannot be read."""
         self.last = now
-        self._in_a_row = 1 if after_long else self._in_a_row + 1
+        self._in_a_row += 1
+
+    def stood_long(self) -> None:
+        """Note that a connection stood for long, whatever has ended it: what follows is a new story."""
+        self._in_a_row = 0
 
     def begun_afresh(self) -> None:
         """Note that the broker has forgotten the session."""

@@ -20,7 +20,6 @@ import contextlib
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
 from typing import Final
 
 from edgeagent.adapters.mqtt.arrivals import Arrivals
@@ -28,7 +27,7 @@ from edgeagent.adapters.mqtt.dial import dial
 from edgeagent.adapters.mqtt.filters import Filters
 from edgeagent.adapters.mqtt.handshake import Identity
 from edgeagent.adapters.mqtt.life import Life
-from edgeagent.adapters.mqtt.poison import Poison, is_topic
+from edgeagent.adapters.mqtt.poison import Poison, UnreadableError, is_topic
 from edgeagent.adapters.mqtt.settings import Means, MqttSettings
 from edgeagent.contracts.mqtt import Inbound, LinkDown, LinkUp, Outgoing, Session
 from edgeagent.core.retry import Backoff
@@ -213,10 +212,11 @@ class BrokerSession:
 
     def _fallen(self, why: LinkError) -> None:
         """Put down what belonged to a life."""
-        if self._life is not None and self._life.is_greeted and why.trouble is Trouble.BROKEN_ANSWER:
-            now = self._means.clock.boot()
-            stood = now - self._changed if self._standing else timedelta(0)
-            self._poison.ended(now, after_long=stood >= self._settings.backoff.stable_after)
+        now = self._means.clock.boot()
+        if self._standing and now - self._changed >= self._settings.backoff.stable_after:
+            self._poison.stood_long()
+        if self._life is not None and self._life.is_greeted and isinstance(why, UnreadableError):
+            self._poison.ended(now)
         why = self._suspicion(why)
         self._life = None
         if self._patience is not None:
@@ -226,7 +226,7 @@ class BrokerSession:
         self._stirred()
         if self._standing:
             self._standing = False
-            self._changed = self._means.clock.boot()
+            self._changed = now
             self._means.metrics.link_up.labels(self._session).set(0)
             log.warning("link down", extra={"session": self._session, "why": str(why)})
             self._why = why

@@ -24,6 +24,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MessageType, MQTTProtocolVersion
 from typing_extensions import override
 
 from edgeagent.adapters.mqtt.framing import PUBACK, PUBLISH, Packet, Splitter
+from edgeagent.adapters.mqtt.poison import UnreadableError
 from edgeagent.adapters.mqtt.words import SUCCESS
 from edgeagent.ports.links import LinkError, Trouble
 
@@ -127,7 +128,7 @@ class Wire(Client):
         if kind == PUBACK:
             body = packet[start:]
             if len(body) < _PACKET_ID:
-                raise LinkError(Trouble.BROKEN_ANSWER, "the broker sent a PUBACK without packet id")
+                raise UnreadableError("the broker sent a PUBACK without packet id")
             self._answered(int.from_bytes(body[:_PACKET_ID]), body[2] if len(body) > _PACKET_ID else SUCCESS)
             # paho takes a code that it does not know for a protocol error; mosquitto answers what is
             # too large for it with 0x95, which the standard has not for PUBACK. A bare one will do.
