@@ -1,5 +1,6 @@
 """The shadow: versions that only grow, and every change told in the end."""
 
+import dataclasses
 import json
 from copy import deepcopy
 from dataclasses import dataclass
@@ -317,3 +318,14 @@ def test_a_copy_is_the_same_and_stays_so_whatever_is_heard_afterwards() -> None:
 
     assert copied == before
     assert copied != shadow
+
+
+def test_a_copy_leaves_out_nothing_that_is_known_of_a_reading() -> None:
+    shadow = empty()
+    shadow.hear_state(POWER, value=True, reporting=ALWAYS, heard=live(1))
+    shadow.hear_telemetry(LEVEL, 10, SLOW, 1 * SECOND)
+    for reading in (shadow.state[POWER], shadow.telemetry[LEVEL]):
+        for number, field in enumerate(dataclasses.fields(reading)):
+            setattr(reading, field.name, 100 + number)
+
+    assert shadow.copied() == shadow
