@@ -129,7 +129,7 @@ def test_what_stands_behind_two_dashes_is_never_an_option(agent: AgentProcess, n
     assert shown.out.splitlines()[0] == admitted.out.splitlines()[0]
     assert sent.out.startswith(f"{name} power: refused: no_policy")
     assert as_json.report(SendReport).refused == "no_policy"
-    assert (forgotten.status, forgotten.out, forgotten.err) == (0, "", "")
+    assert (forgotten.status, forgotten.out, forgotten.err) == (0, f"{name} is forgotten\n", "")
     assert agent.devices().devices == []
 
 
