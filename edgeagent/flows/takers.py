@@ -113,7 +113,9 @@ class Takers:
         await asyncio.shield(self._asking)
 
     async def _claim(self) -> None:
-        asking = [each for each in self._places if each.found is None]
+        # Who has asked last is served first: a worker that was stopped has asked long ago, and what was lost
+        # with it must not be lent to it again while another one is there.
+        asking = [each for each in reversed(self._places) if each.found is None]
         answer = await self._ask_for([each.taker for each in asking])
         for place, found in zip(asking, answer.found, strict=False):
             place.found = found

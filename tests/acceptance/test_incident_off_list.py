@@ -48,7 +48,8 @@ def desk_may(reboots: Sequence[DeviceId] | None = None) -> dict[str, Role]:
 
 def opened(folder: Path, *, open_for: timedelta) -> WorkedVenue:
     """A venue with four plugs, whose breakers open early; nothing runs yet."""
-    rule = BreakerRule(off_target=ENOUGH, open_for=open_for, when_open=WhenOpen.QUARANTINE)
+    # Half as many open it for an action of the high tier.
+    rule = BreakerRule(off_target=2 * ENOUGH, open_for=open_for, when_open=WhenOpen.QUARANTINE)
     venue = WorkedVenue(folder, plugs=ENOUGH + 1, terms={"breaker": rule})
     venue.keys.roles = desk_may()
     return venue

@@ -45,7 +45,7 @@ def test_a_disk_that_fills_up_and_has_room_again_costs_nothing_that_was_acknowle
     for _ in range(2):
         ballast = disk.fill()
         toggle = venue.order(device, ActionName.TOGGLE)
-        wait_until(lambda: "the disk is full" in database(venue).summary, "health to name it", within=30)
+        wait_until(lambda: "the disk is full" in database(venue).summary, "health to name it", within=60)
         ballast.unlink()
         assert venue.end_of(toggle).outcome in {Outcome.SUCCEEDED, Outcome.UNKNOWN}
         wait_until(lambda: database(venue).level is Level.OK, "the database to be well", within=60)
@@ -69,7 +69,7 @@ def test_on_a_file_system_that_has_become_read_only_the_agent_lives_and_does_not
     disk.becomes_read_only()
     burst = venue.burst(BURST)
     toggle = venue.order(device, ActionName.TOGGLE)
-    wait_until(lambda: "read-only" in database(venue).summary, "health to name it", within=30)
+    wait_until(lambda: "read-only" in database(venue).summary, "health to name it", within=60)
 
     assert database(venue).level is Level.CRITICAL
     assert venue.agent.pid == pid

@@ -53,8 +53,8 @@ def on_record(venue: Venue) -> Counter[object]:
     return Counter(topic for (topic,) in rows)
 
 
-def is_on_record(venue: Venue, times: int) -> bool:
-    return on_record(venue).total() >= times
+def is_on_record(venue: Venue) -> bool:
+    return on_record(venue).total() >= len(POISON)
 
 
 def test_a_retained_command_makes_the_hub_do_nothing_at_any_start(
@@ -65,12 +65,13 @@ def test_a_retained_command_makes_the_hub_do_nothing_at_any_start(
     wait_until(lambda: toggled(venue) == OBEYED, "the plug to obey")
     television.heard.clear()
 
-    for start in range(1, STARTS + 1):
+    for _ in range(STARTS):
         venue.agent.kill()
         venue.agent.start()
         venue.agent.wait_for_broker()
-        wait_until(partial(is_on_record, venue, start * len(POISON)), "what lies there to be found")
-        assert on_record(venue) == Counter({repr(topic): start for topic in POISON})
+        wait_until(partial(is_on_record, venue), "what lies there to be found")
+        # Told once, however often it is found again.
+        assert on_record(venue) == Counter({repr(topic): 1 for topic in POISON})
     assert "retained commands act at each reconnect" in venue.agent.run("health").stdout
 
     assert toggled(venue) == OBEYED
@@ -79,7 +80,7 @@ def test_a_retained_command_makes_the_hub_do_nothing_at_any_start(
     assert venue.cloud.receipts() == []
     venue.catch_up()
     alerts = [told.data["reason"] for told in venue.cloud.told(EventType.ALERT)]
-    assert alerts == [Reason.RETAINED_COMMAND] * (STARTS * len(POISON))
+    assert alerts == [Reason.RETAINED_COMMAND] * len(POISON)
 
 
 def test_what_the_plug_does_of_itself_is_no_work_of_the_hub_and_keeps_no_command_from_being_done(

@@ -34,7 +34,7 @@ def test_a_letter_whose_time_is_over_is_refused_and_nobody_runs_all_by_mistake(v
     assert "refused: expired" in again.stdout
     assert venue.effects(PLUG, ActionName.TOGGLE) == 1
     assert query(venue.agent.database, "SELECT command, state FROM inbox") == [(toggle.command.id, "unknown")]
-    assert toggle.command.id in venue.agent.run("dead-letters", "list").stdout
+    assert toggle.command.id in venue.agent.run("dead-letters", "list", "--wide").stdout
     assert "dead_letter_replayed" in venue.agent.run("audit", "list").stdout
     assert venue.agent.stop() == 0
     assert venue.audit_break() is None

@@ -95,6 +95,24 @@ async def test_all_who_wait_are_served_by_one_transaction(hub: Hub) -> None:
     assert hub.now.store.commits == before + 2
 
 
+@pytest.mark.requirement("Q5", "L3")
+async def test_who_has_asked_last_is_served_first_since_who_waits_for_long_may_have_been_stopped(
+    hub: Hub,
+) -> None:
+    # Given one that has waited for long, and one that has just come.
+    first, second = await waiting(hub, "stopped", "awake")
+
+    # When there is one command.
+    await hub.admits(hub.command(POWER))
+
+    # Then the one that has just come has it, and the other waits on.
+    [claim] = await claims_of([second])
+    assert claim.device == TV
+    assert hub.rows("SELECT holder FROM locks WHERE token IS NOT NULL") == [("awake",)]
+    assert not first.done()
+    await ended([first])
+
+
 @pytest.mark.requirement("Q8")
 async def test_whoever_asks_for_all_may_go_and_another_asks(hub: Hub) -> None:
     # Given two that wait, of which the first that came asks.
