@@ -1,8 +1,8 @@
 """The fetching process: from a repository to raw files in a folder, and nothing else.
 
 It walks the repository as the agent will, so that it knows what to ask for: every later root, the
-timestamp, the snapshot, the targets and the policy. What it thinks of them counts for nothing; the agent
-judges what lies in the folder itself. It knows no store, no key and no secret.
+timestamp, the snapshot, the targets, the policy, and what signs for artifacts. What it thinks of them
+counts for nothing; the agent judges what lies in the folder itself. It knows no store, no key and no secret.
 
     exit 0    fetched is complete, or what came is such that the agent will refuse it
     exit 75   it cannot be fetched now (EX_TEMPFAIL of sysexits.h); stderr says why
@@ -12,10 +12,16 @@ import shutil
 import ssl
 from dataclasses import dataclass
 from datetime import datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-from tuf.api.exceptions import DownloadError, DownloadLengthMismatchError, RepositoryError
+from tuf.api.exceptions import (
+    DownloadError,
+    DownloadHTTPError,
+    DownloadLengthMismatchError,
+    RepositoryError,
+)
 
 from edgeagent.adapters.metadata.reading import FolderReader, KeepingReader, Reader, WebReader
 from edgeagent.adapters.metadata.source import FETCHED, PART, TRUSTED
@@ -58,6 +64,7 @@ def fetch(errand: Errand) -> None:
         client = Client(trusted, reader, errand.now, (trusted / "bootstrap.json").read_bytes())
         client.refresh()
         client.download_target(client.policy_target(), str(trusted / "policy"))
+        _delegated(client)
     except (RepositoryError, DownloadLengthMismatchError):
         pass  # the agent finds the same in what has come, and puts it on record
     except DownloadError as why:
@@ -65,6 +72,15 @@ def fetch(errand: Errand) -> None:
     except OSError as why:
         raise TransientError(f"cannot write to {errand.into}: {why.strerror}") from why
     part.rename(errand.into / FETCHED)
+
+
+def _delegated(client: Client) -> None:
+    """Fetch what signs for artifacts. What is not there is none of ours to wait for: the agent says so."""
+    try:
+        client.delegated()
+    except DownloadHTTPError as why:
+        if why.status_code != HTTPStatus.NOT_FOUND:
+            raise
 
 
 def _reader(errand: Errand) -> Reader:

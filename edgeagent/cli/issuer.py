@@ -3,6 +3,7 @@
     init | refresh | repository check       the folder that hubs get their policy from
     keys new | show | rotate | revoke       what signs
     policy sample | sign | publish          who may do what
+    artifact role | add | release | revoke  files for devices
     command sign | approve | resign         what is to happen
     command send | watch                    and what became of it
     order sign                              to stop a kind of command, or to resume it
@@ -12,6 +13,7 @@
 It is for the machine of whoever operates hubs, not for a hub; what it needs is imported where it is used.
 """
 
+from edgeagent.cli.issuer_artifact import add_artifact
 from edgeagent.cli.issuer_command import add_command
 from edgeagent.cli.issuer_evidence import add_evidence
 from edgeagent.cli.issuer_keys import add_keys
@@ -30,6 +32,7 @@ def add_to(nouns: Nouns) -> None:
     add_repository(verbs)
     add_keys(verbs)
     add_policy(verbs)
+    add_artifact(verbs)
     add_command(verbs)
     add_order(verbs)
     add_queue(verbs)

@@ -111,7 +111,7 @@ def show_expiries(trusted: "Trusted") -> None:
     """Say what is in force, and what ends when."""
     print(f"policy {trusted.policy.version}, root {trusted.root.signed.version}")
     for part, end in trusted.expiries.items():
-        print(f"{part:<10}until {end:%Y-%m-%d %H:%M} UTC")
+        print(f"{part + ' ':<10}until {end:%Y-%m-%d %H:%M} UTC")
 
 
 def _add_lifetimes(parser: argparse.ArgumentParser) -> None:
@@ -190,18 +190,18 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def _warn(arguments: argparse.Namespace, trusted: "Trusted", renewed: set[str]) -> int:
     """Say what is in force, and what of it somebody has to renew."""
-    from edgeagent.issuer.repository.ending import REMEDIES, ends_soon
+    from edgeagent.issuer.repository.ending import ends_soon, remedy_of
 
     now = clock().wall().best
     ending = [part for part in ends_soon(trusted, now) if part not in renewed]
     status = EXIT_ENDS_SOON if ending else 0
     if arguments.json:
-        soon: dict[str, JsonValue] = {part: REMEDIES[part] for part in ending}
+        soon: dict[str, JsonValue] = {part: remedy_of(part) for part in ending}
         show_json(expiries(trusted) | {"ending": soon})
         return status
     show_expiries(trusted)
     sys.stdout.flush()
     for part in ending:
         word = "has ended" if trusted.expiries[part] <= now else "ends soon"
-        complain(safe(f"{part} {word}"), REMEDIES[part])
+        complain(safe(f"{part} {word}"), remedy_of(part))
     return status

@@ -65,6 +65,14 @@ class Reason(StrEnum):
         "artifact_not_approved",
         "No signed list that is trusted names this artifact with this sha256.",
     )
+    ARTIFACT_UNSIGNED = (
+        "artifact_unsigned",
+        "No metadata that are trusted and in time sign for this artifact with this sha256.",
+    )
+    ARTIFACT_REVOKED = "artifact_revoked", "The artifact was signed for once and is no more."
+    ARTIFACT_MISFIT = "artifact_misfit", "The artifact is for another family, model or hardware."
+    ARTIFACT_TOO_OLD = "artifact_too_old", "The artifact's version is below the floor of this model."
+    ARTIFACT_NOT_NEWER = "artifact_not_newer", "The device runs this version or a later one."
     UNFIT_STATE = "unfit_state", "The device is not in a state in which this can be done."
     STALE = "stale", "The device's state has changed since the issuer decided."
     OPERATION_RUNNING = "operation_running", "The same operation is being carried out."

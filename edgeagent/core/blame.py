@@ -62,6 +62,10 @@ INVALID: Final = OFF_TARGET | {
     Reason.VALID_TOO_LONG,
     Reason.UNSUPPORTED_ACTION,
     Reason.ARTIFACT_NOT_APPROVED,
+    Reason.ARTIFACT_UNSIGNED,
+    Reason.ARTIFACT_REVOKED,
+    Reason.ARTIFACT_MISFIT,
+    Reason.ARTIFACT_TOO_OLD,
     Reason.BAD_ARGUMENTS,
     Reason.CANNOT_CONFIRM,
     Reason.ID_CONFLICT,
@@ -75,6 +79,7 @@ hub: its breaker would open for what it did not do (SPEC T9).
 
 ANSWERED: Final = frozenset(
     {
+        Reason.ARTIFACT_NOT_NEWER,
         Reason.STALE,
         Reason.UNFIT_STATE,
         Reason.STOPPED,

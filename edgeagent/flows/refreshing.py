@@ -6,12 +6,15 @@
 What does not verify, contradicts itself, goes back or is for other hubs changes nothing but one row of the
 trail; the one in force stays until its own time is over. Of a refused refresh a later root alone is kept
 (TUF 5.3.8), so that keys which it has replaced count no more in the next.
+
+The catalogue of artifacts comes with it and is taken in the same commit, whole or not at all: one that is
+refused leaves the one before, one row of the trail, and the policy as it is published.
 """
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
 
@@ -22,12 +25,14 @@ from edgeagent.contracts.policy import POLICY_BYTES, Policy
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.scalars import timestamp_text
 from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.catalogue import Catalogue, following
 from edgeagent.core.retry import Backoff, BackoffRule
 from edgeagent.errors import LostRaceError, MalformedError, RejectedError, TransientError
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust, WrongPolicyError
 from edgeagent.ports.policy_source import Held, PolicySource, Published, UnprovenMetadataError
 from edgeagent.store import audit
+from edgeagent.store import catalogue as catalogues
 from edgeagent.store import policy as policies
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Transaction
@@ -75,7 +80,9 @@ class Refreshing:
         self._around = around
         self._settings = settings
         self._backoff = Backoff(settings.backoff)
-        self._recorded = ""
+        self._recorded = self._recorded_of_catalogue = ""
+        # What lies in the store goes back to another root than the pinned one.
+        self._is_foreign = False
 
     async def load(self) -> None:
         """Put the stored policy in force, if the pinned root stands behind it."""
@@ -85,7 +92,9 @@ class Refreshing:
             trust.policy_problem = "none has come from [policy] source yet"
         elif not await asyncio.to_thread(self._source.vouches, taken.held):
             trust.policy_problem = "the stored policy does not go back to the root in [policy] root"
+            self._is_foreign = True
         else:
+            trust.catalogue = await self._store.read(catalogues.load)
             try:
                 policy = decode(Policy, taken.held.policy, limit=POLICY_BYTES)
                 trust.check(policy)
@@ -130,10 +139,11 @@ class Refreshing:
         try:
             policy = decode(Policy, published.held.policy, limit=POLICY_BYTES)
             self._trust.check(policy, is_anew=published.is_anew)
+            published, catalogue = await self._listed(published, held)
             if held == published.held:
                 self._trust.policy_problem = ""
                 return True
-            await self._take(policy, published)
+            await self._take(policy, published, catalogue)
         except MalformedError as why:
             await self._refuse(why, Reason.MALFORMED)
         except WrongPolicyError as why:
@@ -142,29 +152,46 @@ class Refreshing:
             return True
         return False
 
-    async def _take(self, policy: Policy, published: Published) -> None:
+    async def _listed(self, published: Published, held: Held | None) -> tuple[Published, Catalogue]:
+        """What is known of artifacts from now on, and what is published without what is not taken of it."""
+        trust, problem = self._trust, published.listing_problem
+        if published.listing is not None:
+            try:
+                known = following(trust.catalogue, published.listing.artifacts, anew=published.listing.anew)
+            except RejectedError as why:
+                problem = str(why)
+            else:
+                trust.catalogue_problem = self._recorded_of_catalogue = ""
+                return published, known
+        if problem != self._recorded_of_catalogue:
+            act = Act(
+                kind=AuditKind.ARTIFACTS_REFUSED, subject="artifacts", actor="agent", detail={"why": problem}
+            )
+            stamp = self._around.stamp()
+            await self._store.write(lambda tx: audit.append(tx, [act], stamp))
+            log.warning("artifacts refused", extra={"why": problem})
+        trust.catalogue_problem = self._recorded_of_catalogue = problem
+        before = {} if held is None else held.metadata.delegated
+        metadata = replace(published.held.metadata, delegated=before)
+        return replace(published, held=replace(published.held, metadata=metadata)), trust.catalogue
+
+    async def _take(self, policy: Policy, published: Published, catalogue: Catalogue) -> None:
         wall = self._around.clock.wall()
         until = min(policy.expires_at, published.expires_at)
-        versions = published.versions
-        act = Act(
-            kind=AuditKind.POLICY_ACCEPTED,
-            subject="policy",
-            actor="targets",
-            detail={
-                "version": policy.version,
-                "sha256": sha256(published.held.policy).hexdigest(),
-                "root": versions.root,
-                "timestamp": versions.timestamp,
-                "snapshot": versions.snapshot,
-                "targets": versions.targets,
-                "until": timestamp_text(until),
-            },
-        )
+        act = _accepted(policy, published, until)
+        is_listed = catalogue != self._trust.catalogue
+        acts = [act, _listed(catalogue)] if is_listed else [act]
         stamp = self._around.stamp()
 
         def take(tx: Transaction) -> None:
             policies.save_published(tx, policy.version, published, wall.best, is_over=wall.earliest >= until)
-            audit.append(tx, [act], stamp)
+            if (
+                is_listed
+                or self._is_foreign
+                or catalogues.load_metadata(tx) != published.held.metadata.delegated
+            ):
+                catalogues.save(tx, catalogue, published.held.metadata.delegated)
+            audit.append(tx, acts, stamp)
 
         try:
             await self._store.write(take)
@@ -174,6 +201,8 @@ class Refreshing:
                 f"a later version than {policy.version} was in force before: publish a higher one"
             ) from why
         self._recorded = ""
+        self._is_foreign = False
+        self._trust.catalogue = catalogue
         self._trust.put_in_force(policy, (wall.best, until))
         log.info("policy accepted", extra={"version": policy.version, "until": timestamp_text(until)})
 
@@ -195,3 +224,31 @@ class Refreshing:
     async def _keep_root(self, held: Held | None, root: tuple[int, bytes] | None) -> None:
         if held is not None and root is not None:
             await self._store.write(partial(policies.save_root, pin=held.pin, version=root[0], root=root[1]))
+
+
+def _listed(catalogue: Catalogue) -> Act:
+    listed = catalogue.listed.values()
+    detail: dict[str, JsonValue] = {
+        "listed": len(listed),
+        "revoked": len(catalogue.revoked),
+        "roles": {artifact.signed.group: artifact.signed.version for artifact in listed},
+    }
+    return Act(kind=AuditKind.ARTIFACTS_LISTED, subject="artifacts", actor="targets", detail=detail)
+
+
+def _accepted(policy: Policy, published: Published, until: datetime) -> Act:
+    versions = published.versions
+    return Act(
+        kind=AuditKind.POLICY_ACCEPTED,
+        subject="policy",
+        actor="targets",
+        detail={
+            "version": policy.version,
+            "sha256": sha256(published.held.policy).hexdigest(),
+            "root": versions.root,
+            "timestamp": versions.timestamp,
+            "snapshot": versions.snapshot,
+            "targets": versions.targets,
+            "until": timestamp_text(until),
+        },
+    )

@@ -18,6 +18,7 @@ from edgeagent.contracts.door import decode
 from edgeagent.contracts.policy import POLICY_BYTES, POLICY_TYPE, Policy, RoleKind, id_of_key
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.catalogue import Catalogue
 from edgeagent.core.envelope import Keyring, Verified, verify
 from edgeagent.core.gate.roles import banned_keys, keys_of
 from edgeagent.errors import LostRaceError, RejectedError
@@ -64,6 +65,8 @@ class Trust:
         policy_signers: the keys that signed it; none of one that is published with metadata of its own.
         policy_problem: why there is none, or why another than that in force was refused; empty for no
             problem.
+        catalogue: what is signed of artifacts; empty where no repository lists any.
+        catalogue_problem: why another catalogue was refused; empty for no problem.
         source_problem: why the policy cannot be renewed now; empty for no problem.
         life: from when to when the policy in force may be used; None without one.
         least_version: what was in force before the database was lost; while nothing is in force, an older
@@ -89,6 +92,8 @@ class Trust:
         self.least_version = 0
         self.policy_problem = "" if is_wanted else "no policy is configured"
         self.source_problem = ""
+        self.catalogue = Catalogue()
+        self.catalogue_problem = ""
 
     @property
     def until(self) -> datetime | None:

@@ -245,6 +245,7 @@ class IssuerSide:
                 now=now.wall,
                 policy=None if in_force is None else in_force.policy,
                 policy_until=None if in_force is None else in_force.until,
+                catalogue=None if in_force is None else in_force.catalogue,
             )
             if type_of(raw, limit=ORDER_BYTES) == ORDER_TYPE:
                 return _take_order(tx, post, world, now, most)

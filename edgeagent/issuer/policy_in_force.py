@@ -10,9 +10,12 @@ from datetime import datetime
 from typing import Final, Protocol
 
 from edgeagent.contracts.policy import Policy
+from edgeagent.core.catalogue import Catalogue
 from edgeagent.errors import AgentError, ConfigurationError
 from edgeagent.issuer.repository.files import MissingFileError, RepositoryFiles
 from edgeagent.issuer.repository.trusted import Trusted, read_trusted
+
+_LIVING: Final = frozenset({"policy", "targets", "snapshot", "timestamp"})
 
 log: Final = logging.getLogger(__name__)
 
@@ -24,10 +27,12 @@ class InForce:
     Attributes:
         policy: what it says.
         until: when it ends, or what stands behind it; None for its own end alone.
+        catalogue: what is signed of artifacts; None where no repository says it.
     """
 
     policy: Policy
     until: datetime | None = None
+    catalogue: Catalogue | None = None
 
 
 class PolicyInForce(Protocol):
@@ -96,6 +101,7 @@ class RepositoryPolicy:
 
 
 def _in_force(trusted: Trusted) -> InForce:
-    # As at a hub: the root says who may sign, and its end keeps out what is new only.
-    ends = [end for part, end in trusted.expiries.items() if part != "root"]
-    return InForce(trusted.policy, min(ends))
+    # As at a hub: the root says who may sign, and its end keeps out what is new only; and that of artifacts
+    # is judged with each of them.
+    ends = [end for part, end in trusted.expiries.items() if part in _LIVING]
+    return InForce(trusted.policy, min(ends), Catalogue(listed=trusted.artifacts))

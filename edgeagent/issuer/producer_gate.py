@@ -23,6 +23,7 @@ from edgeagent.contracts.envelope import Envelope
 from edgeagent.contracts.order import Order
 from edgeagent.contracts.policy import Level, Policy
 from edgeagent.contracts.reasons import Reason
+from edgeagent.core.catalogue import Catalogue
 from edgeagent.core.envelope import Keyring, RefusedEnvelopeError, Verified, digest_of, verify
 from edgeagent.core.gate.judging import judge as judge_at_hub
 from edgeagent.core.gate.roles import keyring
@@ -46,6 +47,7 @@ class GateWorld:
         now: the queue's time.
         policy: who may sign what; None when the queue was not given it.
         policy_until: when what stands behind the policy ends, if that is not the policy's own end alone.
+        catalogue: what is signed of artifacts; None where no repository says it.
     """
 
     hub: HubId
@@ -53,6 +55,7 @@ class GateWorld:
     now: datetime
     policy: Policy | None
     policy_until: datetime | None = None
+    catalogue: Catalogue | None = None
 
     @property
     def wall(self) -> Wall:
@@ -191,6 +194,7 @@ def _objections_of_policy(
             wall=world.wall,
             boot=(BootId(""), timedelta(0)),
             device=_AnyDevice(),
+            catalogue=world.catalogue,
         ),
         Moment.ADMIT,
     )

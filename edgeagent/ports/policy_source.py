@@ -4,22 +4,30 @@ Who asks says what is held already; who answers gives back what verifies, with e
 held from then on. Nothing else is remembered in between: what is not held cannot be rolled back to.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from edgeagent.core.catalogue import Artifact
 from edgeagent.errors import RejectedError
-from edgeagent.ids import Digest
+from edgeagent.ids import ArtifactId, Digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """The metadata that stand behind a policy, byte for byte as they were signed."""
+    """The metadata that stand behind a policy, byte for byte as they were signed.
+
+    Attributes:
+        root, timestamp, snapshot, targets: of the four roles.
+        delegated: those of the catalogue that was taken last, by the delegated role.
+    """
 
     root: bytes
     timestamp: bytes
     snapshot: bytes
     targets: bytes
+    delegated: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +56,19 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The artifacts that are published beside a policy.
+
+    Attributes:
+        artifacts: all of them; their metadata verify.
+        anew: groups whose keys were replaced, so that what they said before counts no more.
+    """
+
+    artifacts: Mapping[ArtifactId, Artifact] = field(default_factory=dict)
+    anew: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
     """A policy whose metadata verify.
 
@@ -57,12 +78,17 @@ class Published:
         expires_at: the earliest end of the timestamp's, snapshot's and targets' time.
         is_anew: whether the root has replaced the keys that signed the held policy, so that the count
             of versions may begin anew (TUF 5.3.11, recovery from a fast-forward attack).
+        listing: the artifacts; None where the metadata of a delegated role do not verify, and so none is
+            taken: who builds files must not keep a policy from hubs.
+        listing_problem: why not; empty for no problem.
     """
 
     held: Held
     versions: Versions
     expires_at: datetime
     is_anew: bool
+    listing: Listing | None = field(default_factory=Listing)
+    listing_problem: str = ""
 
 
 class UnprovenMetadataError(RejectedError):

@@ -13,6 +13,7 @@ from edgeagent.clock import EPOCH
 from edgeagent.errors import LostRaceError
 from edgeagent.ids import Digest
 from edgeagent.ports.policy_source import Held, Metadata, Published
+from edgeagent.store import catalogue
 from edgeagent.store.database import Snapshot, Transaction
 
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -156,6 +157,7 @@ def load_published(db: Snapshot) -> Taken | None:
         timestamp=bytes(row["timestamp"]),
         snapshot=bytes(row["snapshot"]),
         targets=bytes(row["targets"]),
+        delegated=catalogue.load_metadata(db),
     )
     return Taken(
         held=Held(policy=bytes(row["target"]), metadata=metadata, pin=Digest(row["pin"])),

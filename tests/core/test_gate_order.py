@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import Final
 
 import pytest
 
@@ -10,13 +11,15 @@ from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import Precondition
 from edgeagent.contracts.policy import ActionRule, ApprovalRule, Bans, Level, Tier
 from edgeagent.contracts.reasons import Reason
+from edgeagent.core.catalogue import Catalogue, Floor
 from edgeagent.core.gate.judging import judge
 from edgeagent.core.gate.verdict import Hold, Moment, Refuse, Verdict
-from edgeagent.core.gate.world import Known
+from edgeagent.core.gate.world import Appliance, Known
 from edgeagent.core.operation import OperationState
 from edgeagent.ids import CommandId, Digest, HubId, new_epoch
 from tests.core import gating
 from tests.core.gating import HOUR, LOW, MINUTE, Lamp
+from tests.core.test_catalogue import artifact
 from tests.support.clocks import NOON
 from tests.support.keys import MemoryKey
 
@@ -64,6 +67,21 @@ def operation(state: OperationState) -> dict[str, object]:
     return {"operation": (state, OTHER)}
 
 
+FILE: Final = artifact("lamp")
+
+
+def of_artifact(reason: Reason, catalogue: Catalogue) -> Fault:
+    """A fault of an approved file, as the catalogue has it, for a plug that runs its version."""
+    approved = {FILE.id: frozenset({FILE.sha256})}
+    plug = Appliance(family="tasmota", model="PM-1", version=FILE.facts.version)
+    return Fault(
+        reason,
+        {"action": ActionName.INSTALL, "arguments": {"artifact": FILE.id, "digest": FILE.sha256}},
+        {"catalogue": catalogue, "appliance": plug},
+        {"actions": dict.fromkeys(ActionName, LOW), "artifacts": approved},
+    )
+
+
 # Cheapest and most certain first. Two that stand in one line exclude each other.
 IN_ORDER = (
     Fault(Reason.NO_POLICY, world={"policy": None}),
@@ -87,6 +105,13 @@ IN_ORDER = (
         {"action": ActionName.INSTALL, "arguments": {"artifact": "lamp", "digest": "5e" * 32}},
         policy={"actions": dict.fromkeys(ActionName, LOW)},
     ),
+    of_artifact(Reason.ARTIFACT_UNSIGNED, Catalogue()),
+    of_artifact(Reason.ARTIFACT_REVOKED, Catalogue(revoked={FILE.id: FILE})),
+    of_artifact(Reason.ARTIFACT_MISFIT, Catalogue({FILE.id: artifact("lamp", family="hue")})),
+    of_artifact(
+        Reason.ARTIFACT_TOO_OLD, Catalogue({FILE.id: FILE}, {}, (Floor("plugs", "tasmota", "*", "15.0.0"),))
+    ),
+    of_artifact(Reason.ARTIFACT_NOT_NEWER, Catalogue({FILE.id: FILE})),
     Fault(Reason.DEVICE_UNKNOWN, world={"device": None}),
     Fault(Reason.UNSUPPORTED_ACTION, {"action": ActionName.VOLUME, "arguments": {"level": 20}}),
     Fault(Reason.BAD_ARGUMENTS, {"arguments": {"on": 1}}),

@@ -4,6 +4,8 @@
     repository.publishes(policy)          # the next version of everything
     repository.rotates("timestamp")       # a new root with another key for a role
     repository.writes("timestamp", repository.timestamp)   # whatever a test has made of it
+    repository.delegates("plugs")         # a role that signs for artifacts; nothing yet
+    repository.lists("plugs", plug=facts) # what it signs for from now on
 
 The layout is the one that hubs read: ``metadata/N.root.json``, ``timestamp.json``, ``N.snapshot.json``,
 ``N.targets.json`` and ``targets/<sha256>.policy.json``.
@@ -17,6 +19,8 @@ from typing import Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from securesystemslib.signer import CryptoSigner  # type: ignore[attr-defined]  # it has no __all__
 from tuf.api.metadata import (
+    DelegatedRole,
+    Delegations,
     Key,
     Metadata,
     MetaFile,
@@ -46,6 +50,7 @@ class Repository:
     Attributes:
         signers: who signs each role now.
         root: the newest root, as every role below: to be changed by hand for an attack.
+        delegated: what signs for artifacts, by role.
     """
 
     def __init__(self, folder: Path, *, now: datetime, thresholds: dict[str, int] | None = None) -> None:
@@ -64,6 +69,7 @@ class Repository:
         self.targets = Targets(expires=self.end("targets"))
         self.snapshot = Snapshot(expires=self.end("snapshot"))
         self.timestamp = Timestamp(expires=self.end("timestamp"))
+        self.delegated: dict[str, Targets] = {}
         # The first of each that is signed is 1.
         self.targets.version = self.snapshot.version = self.timestamp.version = 0
         self.writes_root(self.signers["root"])
@@ -89,6 +95,43 @@ class Repository:
     def adds_target(self, raw: bytes) -> None:
         """Lay a policy's bytes where its digest says."""
         (self.folder / f"targets/{sha256(raw).hexdigest()}.policy.json").write_bytes(raw)
+
+    def delegates(self, group: str) -> None:
+        """Let a new key sign for the artifacts of a group of models, in place of any before."""
+        role = f"artifacts-{group}"
+        signer = self.signers[role] = [new_signer()]
+        delegations = self.targets.delegations or Delegations({}, {})
+        assert delegations.roles is not None
+        delegations.roles[role] = DelegatedRole(role, [], 1, terminating=True, paths=[f"artifacts/{group}/*"])
+        self.targets.delegations = delegations
+        self.targets.add_key(signer[0].public_key, role)
+        self.delegated.setdefault(role, Targets(version=1, expires=self.end("targets"))).version -= 1
+        self.signs_delegated(role)
+        self.signs_targets()
+
+    def lists(self, group: str, **artifacts: dict[str, object]) -> None:
+        """Sign for these artifacts and no others: what is said of each, by its id with ``_`` for ``-``.
+
+        The bytes of each are its id.
+        """
+        role = self.delegated[f"artifacts-{group}"]
+        role.targets = {}
+        for name, custom in artifacts.items():
+            artifact = name.replace("_", "-")
+            path, raw = f"artifacts/{group}/{artifact}", artifact.encode()
+            role.targets[path] = TargetFile(
+                len(raw), {"sha256": sha256(raw).hexdigest()}, path, {"custom": custom}
+            )
+        self.signs_delegated(f"artifacts-{group}")
+        self.signs_snapshot()
+
+    def signs_delegated(self, role: str) -> None:
+        """Sign a delegated role as it is; the snapshot names it once it is signed."""
+        signed = self.delegated[role]
+        signed.version += 1
+        signed.expires = self.end("targets")
+        raw = self.writes(f"{signed.version}.{role}", signed, self.signers[role])
+        self.snapshot.meta[f"{role}.json"] = _meta(signed.version, raw)
 
     def signs_targets(self) -> None:
         """Sign the targets as they are, and all that follows from them."""

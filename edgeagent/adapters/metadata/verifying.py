@@ -7,9 +7,12 @@ expired when their end is certainly past.
 
 On top of that workflow: no role counts one key under two ids; no role goes below the version that is held
 unless the root has replaced its keys (5.3.11); and the policy is a target of the top-level role itself.
+
+Delegated roles sign for artifacts (``delegating``). Where one of theirs does not verify, none of them is
+taken and the policy is: who builds files must not keep a policy from hubs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -23,12 +26,20 @@ from tuf.api.metadata import Root, Signed, Snapshot, TargetFile, Targets, Timest
 from tuf.ngclient import FetcherInterface, Updater, UpdaterConfig
 from typing_extensions import override
 
+from edgeagent.adapters.metadata.delegating import check_keys, listing_of, roles_of
 from edgeagent.contracts.door import parse
 from edgeagent.contracts.policy import POLICY_BYTES
-from edgeagent.errors import MalformedError, StorageError
+from edgeagent.errors import MalformedError, RejectedError, StorageError
 from edgeagent.ids import Digest
 from edgeagent.ports.links import LinkError, Trouble
-from edgeagent.ports.policy_source import Held, Metadata, Published, UnprovenMetadataError, Versions
+from edgeagent.ports.policy_source import (
+    Held,
+    Listing,
+    Metadata,
+    Published,
+    UnprovenMetadataError,
+    Versions,
+)
 
 POLICY_TARGET: Final = "policy.json"
 """The target's name."""
@@ -88,6 +99,16 @@ class Client(Updater):
         trusted = self._trusted_set
         return trusted.root, trusted.timestamp, trusted.snapshot, trusted.targets
 
+    def delegated(self) -> Mapping[str, Targets]:
+        """The metadata of every delegated role, after a refresh.
+
+        Raises:
+            RepositoryError: of one they do not verify.
+        """
+        roles = roles_of(self._trusted_set.targets)
+        # As ``get_targetinfo`` would, for one path after the other.
+        return {name: self._load_targets(name, Targets.type) for name in roles}
+
     def policy_target(self) -> TargetFile:
         """The policy's length and digest, after a refresh.
 
@@ -112,6 +133,8 @@ def lay_out(folder: Path, bootstrap: bytes, held: Held | None) -> None:
         (folder / "timestamp.json").write_bytes(held.metadata.timestamp)
         (folder / "snapshot.json").write_bytes(held.metadata.snapshot)
         (folder / "targets.json").write_bytes(held.metadata.targets)
+        for role, raw in held.metadata.delegated.items():
+            (folder / f"{role}.json").write_bytes(raw)
 
 
 def published(
@@ -146,7 +169,10 @@ def _published(client: Client, folder: Path, held: Held | None, pin: Digest) -> 
     _check_marks(client, held)
     policy = Path(client.download_target(client.policy_target(), str(folder / "policy"))).read_bytes()
     root, timestamp, snapshot, targets = client.roles
+    listed, problem = _listed(client, folder, {} if held is None else held.metadata.delegated)
+    listing, delegated = listed
     metadata = Metadata(
+        delegated=delegated,
         root=(folder / "root.json").read_bytes(),
         timestamp=(folder / "timestamp.json").read_bytes(),
         snapshot=(folder / "snapshot.json").read_bytes(),
@@ -162,7 +188,26 @@ def _published(client: Client, folder: Path, held: Held | None, pin: Digest) -> 
         ),
         expires_at=min(role.expires for role in (timestamp, snapshot, targets)).astimezone(UTC),
         is_anew=held is not None and not _stands("targets", Targets, held.metadata.targets, root),
+        listing=listing,
+        listing_problem=problem,
     )
+
+
+def _listed(
+    client: Client, folder: Path, held: Mapping[str, bytes]
+) -> tuple[tuple[Listing | None, Mapping[str, bytes]], str]:
+    """The artifacts with the metadata behind them; or what is held of those, and why there are no others."""
+    try:
+        delegated = client.delegated()
+        raw = {role: (folder / f"{role}.json").read_bytes() for role in delegated}
+        signed = {role: (targets, raw[role]) for role, targets in delegated.items()}
+        return (listing_of(client.roles[-1], signed, held), raw), ""
+    except (exceptions.RepositoryError, exceptions.DownloadError, RejectedError) as why:
+        return (None, held), _said(why)
+    except OSError:
+        raise
+    except Exception as why:  # noqa: BLE001 - as for the policy: whatever a library makes of hostile bytes
+        return (None, held), f"not metadata: {type(why).__name__}"
 
 
 def check_root(raw: bytes, *, limit: int) -> None:
@@ -224,9 +269,7 @@ def _later_root(folder: Path, bootstrap: bytes) -> tuple[int, bytes] | None:
 
 def _check_keys(root: Root) -> None:
     for name, role in root.roles.items():
-        held = [root.keys[key].keyval.get("public") for key in role.keyids if key in root.keys]
-        if len(set(held)) != len(held):
-            raise exceptions.RepositoryError(f"role {name} counts one key under two ids")
+        check_keys(name, role.keyids, root.keys)
 
 
 def _check_marks(client: Client, held: Held | None) -> None:

@@ -6,7 +6,7 @@ from edgeagent.contracts.policy import ActionRule, Policy
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.freshness import Validity, largest_sequence, validity
 from edgeagent.core.gate.approval import lacks_approval, lacks_word
-from edgeagent.core.gate.artifacts import unapproved
+from edgeagent.core.gate.artifacts import not_installed
 from edgeagent.core.gate.halting import halted
 from edgeagent.core.gate.roles import granted
 from edgeagent.core.gate.verdict import (
@@ -41,7 +41,9 @@ def judge(asked: Opened, world: World, moment: Moment) -> Verdict:
         return _counted(grant, world, moment)
     issuer, rule = grant
     refusal = (
-        _too_long(command, world, rule) or unapproved(command, world.policy) or _possible(command, world)
+        _too_long(command, world, rule)
+        or not_installed(command, world.policy, world)
+        or _possible(command, world)
     )
     if refusal is not None:
         refusal = _counted(refusal, world, moment)

@@ -8,6 +8,7 @@ from edgeagent.clock import BootId, Wall
 from edgeagent.contracts.actions import ActionName, Arguments
 from edgeagent.contracts.policy import Level, Policy
 from edgeagent.core.breaker import Shut
+from edgeagent.core.catalogue import Catalogue
 from edgeagent.core.freshness import BootDeadline
 from edgeagent.core.operation import OperationState
 from edgeagent.core.shadow import Shadow
@@ -66,6 +67,23 @@ class Approval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Appliance:
+    """What a device is, for the choice of its firmware.
+
+    Attributes:
+        family: the id of its profile.
+        model: as it tells it; None where it does not.
+        hardware: the revision of its hardware; None where it does not tell.
+        version: what it runs; None where it does not tell.
+    """
+
+    family: str
+    model: str | None = None
+    hardware: str | None = None
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """Everything that a judgement depends on, at one instant.
 
@@ -89,6 +107,8 @@ class World:
         approvals: of this run of the payload, by people at this hub.
         actor: who is on record for the command; empty while it has only come.
         shut: what the breaker of its origin and action has against it; binding but at ACT.
+        catalogue: what is signed of artifacts; None where whoever judges cannot know it.
+        appliance: what the device is; None where whoever judges cannot know it.
     """
 
     hub: HubId
@@ -110,3 +130,5 @@ class World:
     approvals: tuple[Approval, ...] = ()
     actor: str = ""
     shut: Shut | None = None
+    catalogue: Catalogue | None = None
+    appliance: Appliance | None = None

@@ -25,4 +25,9 @@ REMEDIES: Final = {
 
 def ends_soon(trusted: Trusted, now: datetime) -> list[str]:
     """The parts that have ended or are about to: a month ahead where the offline keys are needed."""
-    return [part for part, end in trusted.expiries.items() if end - now < _SOON[part]]
+    return [part for part, end in trusted.expiries.items() if end - now < _SOON.get(part, _SOON["targets"])]
+
+
+def remedy_of(part: str) -> str:
+    """What to do about a part that ends: one of a group of models is renewed with the other offline keys."""
+    return REMEDIES.get(part, REMEDIES["targets"])

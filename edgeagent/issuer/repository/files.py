@@ -3,7 +3,9 @@
     metadata/1.root.json  2.root.json ...       every root there ever was
     metadata/7.snapshot.json  4.targets.json    by version; earlier ones stay for whoever reads them
     metadata/timestamp.json                     the only file that is ever replaced
+    metadata/3.artifacts-plugs.json             what signs for artifacts, by group of models
     targets/<sha256>.policy.json                the policy, plain JSON
+    targets/artifacts/plugs/<sha256>.plug-1.4.2 an artifact
 
 A file appears whole or not at all: it is written beside its place, synced, and renamed. Nothing refers to
 a version before ``timestamp.json`` does, so that it is the last to be written.
@@ -12,11 +14,14 @@ a version before ``timestamp.json`` does, so that it is the last to be written.
 import os
 import re
 import tempfile
+from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
+from edgeagent.contracts.artifact import ARTIFACT_BYTES
 from edgeagent.contracts.policy import POLICY_BYTES
 from edgeagent.errors import ConfigurationError, RejectedError
+from edgeagent.ids import Digest, digest
 from edgeagent.store.files import sync_folder
 
 METADATA_BYTES: Final = 512 * 1024
@@ -24,9 +29,11 @@ METADATA_BYTES: Final = 512 * 1024
 POLICY_TARGET: Final = "policy.json"
 """The policy's name among the targets."""
 TIMESTAMP: Final = "timestamp.json"
+_CHUNK: Final = 1024 * 1024
 
 _METADATA_NAME: Final = re.compile(
-    r"timestamp\.json|[1-9][0-9]{0,14}\.(?:root|snapshot|targets)\.json", re.ASCII
+    r"timestamp\.json|[1-9][0-9]{0,14}\.(?:root|snapshot|targets|artifacts-[a-z0-9][a-z0-9_-]{0,31})\.json",
+    re.ASCII,
 )
 _TARGET_NAME: Final = re.compile(r"[0-9a-f]{64}\.policy\.json", re.ASCII)
 
@@ -113,6 +120,73 @@ class RepositoryFiles:
     def write_target(self, name: str, content: bytes) -> None:
         """Put a policy in its place. Raises as ``write_metadata``."""
         write_whole(self._folder / "targets" / name, content)
+
+    def write_artifact(self, path: str, file: Path, sha256: Digest) -> None:
+        """Copy a file to where hubs read an artifact.
+
+        Args:
+            path: among the targets.
+            file: to be read once, from its beginning to its end.
+            sha256: what was signed for.
+
+        Raises:
+            RejectedError: it is another file meanwhile.
+            ConfigurationError: it cannot be read, or the disk does not take it.
+        """
+        place = self._place(path, sha256)
+        try:
+            place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            with file.open("rb") as source, tempfile.NamedTemporaryFile(dir=place.parent, prefix=".") as part:
+                if measured(source, part)[0] != sha256:
+                    raise RejectedError(f"{file} has changed while it was read")
+                part.flush()
+                os.fchmod(part.fileno(), 0o644)
+                os.fsync(part.fileno())
+                if not place.exists():
+                    os.link(part.name, place)
+            sync_folder(place.parent)
+        except OSError as why:
+            raise ConfigurationError(f"{why.filename or file}: {why.strerror}") from why
+
+    def remove_artifact(self, path: str, sha256: Digest) -> None:
+        """Remove a file that nobody signs for any more.
+
+        Raises:
+            ConfigurationError: it cannot be removed.
+        """
+        place = self._place(path, sha256)
+        try:
+            place.unlink(missing_ok=True)
+        except OSError as why:
+            raise ConfigurationError(f"{place}: {why.strerror}") from why
+
+    def _place(self, path: str, sha256: Digest) -> Path:
+        group, _, name = path.rpartition("/")
+        return self._folder / "targets" / group / f"{sha256}.{name}"
+
+
+def measured(source: IO[bytes], into: IO[bytes] | None = None) -> tuple[Digest, int]:
+    """The sha256 and the length of an artifact's bytes, which are read in pieces.
+
+    Args:
+        source: where they come from.
+        into: where a copy goes.
+
+    Raises:
+        RejectedError: there are none, or more than of any artifact.
+        OSError: they cannot be read.
+    """
+    hashed, length = sha256(), 0
+    while chunk := source.read(_CHUNK):
+        length += len(chunk)
+        if length > ARTIFACT_BYTES:
+            raise RejectedError(f"more than {ARTIFACT_BYTES} bytes, which is no artifact")
+        hashed.update(chunk)
+        if into is not None:
+            into.write(chunk)
+    if not length:
+        raise RejectedError("an empty file is no artifact")
+    return digest(hashed.hexdigest()), length
 
 
 def make_folder(path: Path, *, mode: int) -> None:

@@ -4,7 +4,9 @@
     offline/policy-1.pem       encrypted; signs policies
     online/online-1.pem        renews the timestamp without anybody's help
     repository/                the files that hubs read
+    offline/artifacts-plugs-1.pem   encrypted; signs for the artifacts of a group of models
     revoked                    keys that no policy may list again, one a line
+    revoked-artifacts          artifacts whose id is given to no file again, one a line
 
 Beside each private key lies its public half, ``.pub``, which tells whose key it is without a passphrase.
 No file of a key is ever overwritten or deleted.
@@ -23,7 +25,7 @@ from tuf.api.metadata import Key
 from edgeagent.contracts.policy import id_of_key
 from edgeagent.core.envelope import Signer
 from edgeagent.errors import ConfigurationError
-from edgeagent.ids import KeyId
+from edgeagent.ids import ArtifactId, KeyId
 from edgeagent.issuer.keys import (
     PrivateKey,
     is_encrypted,
@@ -162,14 +164,33 @@ class IssuerFolder:
         if key not in self.revoked():
             write_whole(self.path / "revoked", f"{self._revoked_text()}{key} {name}\n".encode())
 
-    def _revoked_text(self) -> str:
+    def revoked_artifacts(self) -> frozenset[ArtifactId]:
+        """Artifacts whose id is given to no file again.
+
+        Raises:
+            ConfigurationError: the list cannot be read.
+        """
+        lines = self._revoked_text("revoked-artifacts").splitlines()
+        return frozenset(ArtifactId(line) for line in lines if line)
+
+    def revoke_artifact(self, artifact: ArtifactId) -> None:
+        """Add an artifact to that list.
+
+        Raises:
+            ConfigurationError: it cannot be written.
+        """
+        if artifact not in self.revoked_artifacts():
+            text = f"{self._revoked_text('revoked-artifacts')}{artifact}\n"
+            write_whole(self.path / "revoked-artifacts", text.encode())
+
+    def _revoked_text(self, name: str = "revoked") -> str:
         try:
-            with (self.path / "revoked").open("rb") as file:
+            with (self.path / name).open("rb") as file:
                 return file.read(_REVOKED_BYTES).decode("ascii")
         except FileNotFoundError:
             return ""
         except (OSError, UnicodeDecodeError) as why:
-            raise ConfigurationError(f"{self.path / 'revoked'}: it cannot be read") from why
+            raise ConfigurationError(f"{self.path / name}: it cannot be read") from why
 
 
 def save_pair(key: PrivateKey, file: Path, *, passphrase: bytes | None) -> None:

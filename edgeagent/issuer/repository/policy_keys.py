@@ -1,4 +1,4 @@
-"""Keys within a policy: another one for a name, or none any more.
+"""Keys and artifacts within a policy: another one for a name, or none any more.
 
 The policy that is in force is changed and nothing else in it; its version grows by one. The key that goes
 is put on the folder's list first, so that no policy written from an older file brings it back.
@@ -9,6 +9,7 @@ from datetime import datetime
 from edgeagent.contracts.door import decode, encode
 from edgeagent.contracts.policy import POLICY_BYTES, Policy, RoleKind, id_of_key
 from edgeagent.errors import RejectedError
+from edgeagent.ids import ArtifactId, Digest
 
 _SHORTEST_ID = 8
 
@@ -49,6 +50,18 @@ def without_key(policy: Policy, name: str, *, now: datetime) -> Policy:
     }
     bans = policy.bans.model_copy(update={"keys": policy.bans.keys - {name}})
     return _following(policy, now, keys=keys, roles=roles, bans=bans)
+
+
+def with_artifact(policy: Policy, artifact: ArtifactId, sha256: Digest, *, now: datetime) -> Policy:
+    """The next policy, by which a file may be installed as an artifact. Raises as ``with_key``."""
+    approved = policy.artifacts.get(artifact, frozenset()) | {sha256}
+    return _following(policy, now, artifacts={**policy.artifacts, artifact: approved})
+
+
+def without_artifact(policy: Policy, artifact: ArtifactId, *, now: datetime) -> Policy:
+    """The next policy, by which nothing may be installed as an artifact. Raises as ``without_key``."""
+    left = {name: files for name, files in policy.artifacts.items() if name != artifact}
+    return _following(policy, now, artifacts=left)
 
 
 def lost_roles(old: Policy, new: Policy) -> list[str]:

@@ -1,6 +1,6 @@
 """Publishing: a new policy, a renewed timestamp, other keys; each so that any reader sees old or new.
 
-    policy file > N.targets.json > N.snapshot.json > timestamp.json
+    policy file > N.artifacts-….json > N.targets.json > N.snapshot.json > timestamp.json
 
 The timestamp is written last and is the only file that is replaced. A root is in force as soon as it is
 there, before any timestamp. So keys of a role change in three steps: a root that lists the old and the new
@@ -8,27 +8,29 @@ key, everything signed by both, a root that lists the new one only. After a cras
 repository that verifies, and the same change made again completes it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
+from types import MappingProxyType
 from typing import Final
 
-from tuf.api.metadata import Root, Snapshot, Targets, Timestamp
+from tuf.api.metadata import Delegations, Root, Snapshot, Targets, Timestamp
 
 from edgeagent.clock import Clock
 from edgeagent.contracts.door import encode
 from edgeagent.contracts.policy import POLICY_BYTES, Policy, id_of_key
 from edgeagent.core.envelope import Signer
 from edgeagent.errors import MalformedError, RejectedError
-from edgeagent.issuer.repository.files import TIMESTAMP
+from edgeagent.issuer.repository.files import METADATA_BYTES, TIMESTAMP
 from edgeagent.issuer.repository.folder import IssuerFolder, tuf_key
 from edgeagent.issuer.repository.signing import (
     Lifetimes,
+    MissingKeysError,
     following,
     meta_file,
     root_signers,
     signed_by,
     signers_for,
+    signers_of,
     targets_of,
 )
 from edgeagent.issuer.repository.trusted import Trusted, read_trusted, target_file_name
@@ -85,7 +87,46 @@ class Publisher:
             DamagedRepositoryError: what is there does not verify.
             ConfigurationError: the disk does not take it; the old policy is in force.
         """
-        trusted = self.read()
+        return self.put(self.read(), policy=policy)
+
+    def put(
+        self,
+        trusted: Trusted,
+        *,
+        policy: Policy | None = None,
+        delegations: Delegations | None = None,
+        delegated: Mapping[str, Targets] = MappingProxyType({}),
+        first: Callable[[], None] | None = None,
+    ) -> Trusted:
+        """Publish what has changed, all of it at once.
+
+        Args:
+            trusted: what is there.
+            policy: another one.
+            delegations: who signs for artifacts from now on.
+            delegated: what they sign, by role; each is the next version of its own.
+            first: puts in place what is signed for, once all is signed.
+
+        Raises: as ``publish``.
+        """
+        content = None if policy is None else self._next_policy(trusted, policy)
+        targets = None
+        if content is not None or delegations is not None:
+            targets = self._next(trusted.targets.signed)
+            targets.delegations = delegations or targets.delegations
+        if content is not None and targets is not None:
+            targets_of(targets, content)
+        # Signed before anything is written: a key that is not at hand leaves all as it was.
+        by = self._by(trusted.root.signed, delegations or trusted.targets.signed.delegations)
+        parts = self._next_parts(trusted, targets, by, delegated)
+        if first is not None:
+            first()
+        if content is not None:
+            self._files.write_target(target_file_name(content), content)
+        self._put(parts)
+        return self.read()
+
+    def _next_policy(self, trusted: Trusted, policy: Policy) -> bytes:
         if policy.version <= trusted.policy.version:
             raise RejectedError(
                 f"version: {policy.version} does not follow {trusted.policy.version}, which is in force"
@@ -94,13 +135,7 @@ class Publisher:
         for name, key in policy.keys.items():
             if id_of_key(bytes.fromhex(key)) in revoked:
                 raise RejectedError(f"keys.{name}: this key was revoked; give {name} a new one")
-        content = _policy_bytes(policy)
-        targets = targets_of(self._next(trusted.targets.signed), content)
-        # Signed before anything is written: a key that is not at hand leaves all as it was.
-        parts = self._next_parts(trusted, targets, self._by(trusted.root.signed))
-        self._files.write_target(target_file_name(content), content)
-        self._put(parts)
-        return self.read()
+        return _policy_bytes(policy)
 
     def refresh(self) -> Trusted:
         """Renew snapshot and timestamp, by the online key alone. Raises as ``publish``."""
@@ -111,11 +146,20 @@ class Publisher:
         return renewed
 
     def renew(self) -> Trusted:
-        """Renew the root and the signature on the policy too, by the offline keys. Raises as ``publish``."""
+        """Renew the root and the signature on the policy too, by the offline keys. Raises as ``publish``.
+
+        What others sign for artifacts is renewed where their keys are at hand.
+        """
         trusted = self.read()
         root = self._next_root(trusted.root.signed)
         targets = self._next(trusted.targets.signed)
-        parts = self._next_parts(trusted, targets, self._by(root))
+        by = self._by(root, targets.delegations)
+        delegated = {
+            role: self.following(signed.signed)
+            for role, signed in trusted.delegated.items()
+            if _is_at_hand(role, by)
+        }
+        parts = self._next_parts(trusted, targets, by, delegated)
         self._put_root(root, root_signers(trusted.root.signed, root, self._folder.signer))
         self._put(parts)
         return self.read()
@@ -172,14 +216,40 @@ class Publisher:
         self._put_root(last, root_signers(both, last, self._folder.signer))
         return self.read()
 
-    def _by(self, root: Root) -> _SignersOf:
-        return partial(signers_for, root, signer_of=self._folder.signer)
+    def following(self, targets: Targets) -> Targets:
+        """The next version of what a role signs, to be changed further.
 
-    def _next_parts(self, trusted: Trusted, targets: Targets | None, by: _SignersOf) -> _Parts:
+        Raises:
+            MalformedError: it would end beyond the calendar.
+        """
+        return self._next(targets)
+
+    def first(self) -> Targets:
+        """The first of what a role signs: nothing. Raises as ``following``."""
+        return Targets(version=1, expires=self._end(self._lifetimes.targets))
+
+    def _by(self, root: Root, delegations: Delegations | None = None) -> _SignersOf:
+        roles = {} if delegations is None or delegations.roles is None else delegations.roles
+
+        def by(role: str) -> Sequence[Signer]:
+            if role in roles:
+                return signers_of(roles[role], role, self._folder.signer)
+            return signers_for(root, role, self._folder.signer)
+
+        return by
+
+    def _next_parts(
+        self,
+        trusted: Trusted,
+        targets: Targets | None,
+        by: _SignersOf,
+        delegated: Mapping[str, Targets] = MappingProxyType({}),
+    ) -> _Parts:
         """What follows what is there; the targets stay where there are no others."""
         snapshot = following(trusted.snapshot.signed, expires=self._end(self._lifetimes.online))
         timestamp = following(trusted.timestamp.signed, expires=self._end(self._lifetimes.online))
-        return _signed_parts(targets, snapshot, timestamp, by)
+        signed = [(role, one, by(role)) for role, one in delegated.items()]
+        return [*_delegated_parts(signed, snapshot), *_signed_parts(targets, snapshot, timestamp, by)]
 
     def _put(self, parts: _Parts) -> None:
         for name, content in parts:
@@ -215,6 +285,28 @@ def _signed_parts(
     parts.append((f"{snapshot.version}.snapshot.json", content))
     parts.append((TIMESTAMP, signed_by(timestamp, by("timestamp"))))
     return parts
+
+
+def _delegated_parts(signed: Sequence[tuple[str, Targets, Sequence[Signer]]], snapshot: Snapshot) -> _Parts:
+    """What signs for artifacts: each role's name and bytes; the snapshot names them from now on."""
+    parts: list[tuple[str, bytes]] = []
+    for role, targets, signers in signed:
+        content = signed_by(targets, signers)
+        if len(content) > METADATA_BYTES:
+            raise RejectedError(
+                f"{role}: {len(content)} bytes of metadata, of which {METADATA_BYTES} are allowed"
+            )
+        snapshot.meta[f"{role}.json"] = meta_file(targets.version, content)
+        parts.append((f"{targets.version}.{role}.json", content))
+    return parts
+
+
+def _is_at_hand(role: str, by: _SignersOf) -> bool:
+    try:
+        by(role)
+    except MissingKeysError:
+        return False
+    return True
 
 
 def _policy_bytes(policy: Policy) -> bytes:

@@ -13,6 +13,7 @@ from typing import TypeVar
 from tuf.api.metadata import (
     Metadata,
     MetaFile,
+    Role,
     Root,
     Signature,
     Snapshot,
@@ -83,7 +84,11 @@ def signers_for(root: Root, role: str, signer_of: SignerOf, *, last: Iterable[st
     Raises:
         MissingKeysError: fewer are at hand.
     """
-    of_role = root.roles[role]
+    return signers_of(root.roles[role], role, signer_of, last=last)
+
+
+def signers_of(of_role: Role, role: str, signer_of: SignerOf, *, last: Iterable[str] = ()) -> list[Signer]:
+    """As ``signers_for``, for a role whoever delegates to it."""
     late = frozenset(last)
     found: list[Signer] = []
     for keyid in sorted(of_role.keyids, key=lambda one: one in late):

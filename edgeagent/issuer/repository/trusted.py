@@ -5,19 +5,22 @@ order is that of a client (TUF specification 1.0, section 5); expiry is no fault
 what has expired has to read it first: ``lifetimes`` tells of it.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 from typing import Final, TypeVar
 
 from tuf.api.exceptions import RepositoryError
-from tuf.api.metadata import Metadata, Root, Snapshot, TargetFile, Targets, Timestamp
+from tuf.api.metadata import DelegatedRole, Metadata, Root, Snapshot, TargetFile, Targets, Timestamp
 from tuf.api.serialization import DeserializationError
 
+from edgeagent.contracts.artifact import group_of_role
 from edgeagent.contracts.door import decode
 from edgeagent.contracts.policy import POLICY_BYTES, Policy
+from edgeagent.core.catalogue import Artifact, Signed, artifact_of, listing
 from edgeagent.errors import MalformedError, RejectedError
+from edgeagent.ids import ArtifactId
 from edgeagent.issuer.repository.files import (
     POLICY_TARGET,
     TIMESTAMP,
@@ -44,6 +47,7 @@ class Trusted:
         snapshot: which targets are.
         targets: which policy is.
         policy: that policy.
+        delegated: what signs for artifacts, by role.
     """
 
     root: Metadata[Root]
@@ -51,6 +55,23 @@ class Trusted:
     snapshot: Metadata[Snapshot]
     targets: Metadata[Targets]
     policy: Policy
+    delegated: Mapping[str, Metadata[Targets]] = field(default_factory=dict)
+
+    @property
+    def artifacts(self) -> Mapping[ArtifactId, Artifact]:
+        """What is signed for, by its id.
+
+        Raises:
+            RejectedError: one is no artifact, or two roles sign for it.
+        """
+        return listing(
+            artifact_of(
+                Signed(group=group_of_role(role), version=signed.signed.version, until=signed.signed.expires),
+                *(path, target.length, target.hashes, target.custom),
+            )
+            for role, signed in self.delegated.items()
+            for path, target in signed.signed.targets.items()
+        )
 
     @property
     def expiries(self) -> dict[str, datetime]:
@@ -61,6 +82,7 @@ class Trusted:
             "snapshot": self.snapshot.signed.expires,
             "timestamp": self.timestamp.signed.expires,
             "policy": self.policy.expires_at,
+            **{role: signed.signed.expires for role, signed in self.delegated.items()},
         }
 
 
@@ -86,7 +108,35 @@ def read_trusted(files: RepositoryFiles) -> Trusted:
     _check(name, of_targets.verify_length_and_hashes, files.metadata(name))
     _check_version(name, targets, of_targets.version)
     policy = _policy(files, targets.signed.targets.get(POLICY_TARGET), name)
-    return Trusted(root=root, timestamp=timestamp, snapshot=snapshot, targets=targets, policy=policy)
+    delegated = {role: _delegated(files, role, targets, snapshot) for role in roles_of(targets.signed)}
+    return Trusted(
+        root=root,
+        timestamp=timestamp,
+        snapshot=snapshot,
+        targets=targets,
+        policy=policy,
+        delegated=delegated,
+    )
+
+
+def roles_of(targets: Targets) -> Mapping[str, DelegatedRole]:
+    """The roles that sign for artifacts."""
+    roles = None if targets.delegations is None else targets.delegations.roles
+    return {} if roles is None else roles
+
+
+def _delegated(
+    files: RepositoryFiles, role: str, targets: Metadata[Targets], snapshot: Metadata[Snapshot]
+) -> Metadata[Targets]:
+    meta = snapshot.signed.meta.get(f"{role}.json")
+    if meta is None:
+        raise DamagedRepositoryError(f"{snapshot.signed.version}.snapshot.json: it does not name {role}")
+    name = f"{meta.version}.{role}.json"
+    metadata = _parsed(files, name, Targets)
+    _verify(targets, role, metadata, name)
+    _check(name, meta.verify_length_and_hashes, files.metadata(name))
+    _check_version(name, metadata, meta.version)
+    return metadata
 
 
 def read_root(files: RepositoryFiles) -> Metadata[Root]:
@@ -135,9 +185,9 @@ def _parsed(files: RepositoryFiles, name: str, kind: type[S]) -> Metadata[S]:
     return metadata
 
 
-def _verify(root: Metadata[Root], role: str, metadata: Metadata[S], name: str) -> None:
+def _verify(by: Metadata[Root] | Metadata[Targets], role: str, metadata: Metadata[S], name: str) -> None:
     try:
-        root.signed.verify_delegate(role, metadata.signed_bytes, metadata.signatures)
+        by.signed.verify_delegate(role, metadata.signed_bytes, metadata.signatures)
     except (RepositoryError, ValueError) as why:
         raise DamagedRepositoryError(f"{name}: not signed by enough keys of {role}") from why
 

@@ -33,6 +33,9 @@ COUNTED: Final = frozenset(
         Reason.BANNED,
         Reason.UNSUPPORTED_ACTION,
         Reason.ARTIFACT_NOT_APPROVED,
+        Reason.ARTIFACT_UNSIGNED,
+        Reason.ARTIFACT_REVOKED,
+        Reason.ARTIFACT_TOO_OLD,
         Reason.BAD_ARGUMENTS,
         Reason.VALID_TOO_LONG,
     }

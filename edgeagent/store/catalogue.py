@@ -1,0 +1,105 @@
+"""The catalogue of artifacts, with the metadata that stand behind it.
+
+Owns ``catalogue_roles``, ``artifacts`` and ``artifact_floors``. All of it is written whole, in the commit of
+the policy that it came with; the daemon judges from here (DESIGN decision 6).
+"""
+
+import sqlite3
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final
+
+from edgeagent.clock import EPOCH
+from edgeagent.contracts.artifact import FACTS_BYTES, ArtifactFacts
+from edgeagent.contracts.door import decode, encode
+from edgeagent.core.catalogue import Artifact, Catalogue, Floor, Signed
+from edgeagent.ids import ArtifactId, Digest
+from edgeagent.store.database import Snapshot, Transaction
+
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+_CLEAR: Final = ("DELETE FROM catalogue_roles", "DELETE FROM artifacts", "DELETE FROM artifact_floors")
+_ADD_ROLE: Final = "INSERT INTO catalogue_roles (role, metadata) VALUES (:role, :metadata)"
+_ADD: Final = """
+INSERT INTO artifacts (artifact, models, role_version, until, sha256, length, facts, is_revoked)
+VALUES (:artifact, :models, :role_version, :until, :sha256, :length, :facts, :is_revoked)
+"""
+_ADD_FLOOR: Final = """
+INSERT INTO artifact_floors (models, family, model, version) VALUES (:models, :family, :model, :version)
+"""
+_ROLES: Final = "SELECT role, metadata FROM catalogue_roles ORDER BY role"
+_ALL: Final = """
+SELECT artifact, models, role_version, until, sha256, length, facts FROM artifacts
+ WHERE is_revoked = :is_revoked ORDER BY artifact
+"""
+_FLOORS: Final = "SELECT models, family, model, version FROM artifact_floors ORDER BY models, family, model"
+
+
+def save(tx: Transaction, catalogue: Catalogue, delegated: Mapping[str, bytes]) -> None:
+    """Store a catalogue in place of the one before.
+
+    Args:
+        tx: the transaction.
+        catalogue: what is known from now on.
+        delegated: the metadata behind it, by role.
+    """
+    for statement in _CLEAR:
+        tx.execute(statement)
+    tx.execute_many(_ADD_ROLE, [{"role": role, "metadata": raw} for role, raw in delegated.items()])
+    of_both = ((catalogue.listed, 0), (catalogue.revoked, 1))
+    tx.execute_many(
+        _ADD,
+        [
+            {
+                "artifact": artifact.id,
+                "models": artifact.signed.group,
+                "role_version": artifact.signed.version,
+                "until": (artifact.signed.until - EPOCH) // _MICROSECOND,
+                "sha256": artifact.sha256,
+                "length": artifact.length,
+                "facts": encode(artifact.facts),
+                "is_revoked": is_revoked,
+            }
+            for artifacts, is_revoked in of_both
+            for artifact in artifacts.values()
+        ],
+    )
+    tx.execute_many(
+        _ADD_FLOOR,
+        [
+            {"models": floor.group, "family": floor.family, "model": floor.model, "version": floor.version}
+            for floor in catalogue.floors
+        ],
+    )
+
+
+def load(db: Snapshot) -> Catalogue:
+    """The stored catalogue; an empty one where none was taken."""
+    floors = [
+        Floor(str(row["models"]), str(row["family"]), str(row["model"]), str(row["version"]))
+        for row in db.rows(_FLOORS)
+    ]
+    return Catalogue(_artifacts(db, 0), _artifacts(db, 1), tuple(floors))
+
+
+def load_metadata(db: Snapshot) -> dict[str, bytes]:
+    """The metadata behind it, by role."""
+    return {str(row["role"]): bytes(row["metadata"]) for row in db.rows(_ROLES)}
+
+
+def _artifacts(db: Snapshot, is_revoked: int) -> dict[ArtifactId, Artifact]:
+    return {artifact.id: artifact for artifact in map(_artifact, db.rows(_ALL, {"is_revoked": is_revoked}))}
+
+
+def _artifact(row: sqlite3.Row) -> Artifact:
+    return Artifact(
+        id=ArtifactId(row["artifact"]),
+        sha256=Digest(row["sha256"]),
+        length=int(row["length"]),
+        facts=decode(ArtifactFacts, bytes(row["facts"]), limit=2 * FACTS_BYTES),
+        signed=Signed(
+            group=str(row["models"]),
+            version=int(row["role_version"]),
+            until=EPOCH + int(row["until"]) * _MICROSECOND,
+        ),
+    )
