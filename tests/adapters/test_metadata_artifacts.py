@@ -1,4 +1,4 @@
-"""What signs for artifacts, verified from bytes: what is taken, what is refused, without harm to the policy."""
+"""What signs for artifacts, verified from bytes: what is taken and what is refused, without harm to the policy."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Artifacts in the repository: who signs, what is refused, and what a hub of the standard's own client reads."""
+"""Artifacts in the repository: who signs, what is refused, and what a hub reads of it at every moment."""
 
 import json
 from collections.abc import Callable
