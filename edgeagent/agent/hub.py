@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from edgeagent import settings
 from edgeagent.adapters.admin.approval_routes import approval_routes
+from edgeagent.adapters.admin.artifact_routes import artifact_routes
 from edgeagent.adapters.admin.audit_routes import audit_routes
 from edgeagent.adapters.admin.breaker_routes import breaker_routes
 from edgeagent.adapters.admin.clock_routes import clock_routes
@@ -33,7 +34,7 @@ from edgeagent.adapters.work_socket.server import WorkSocket
 from edgeagent.agent.beginning import Before, begun, least_policy_version
 from edgeagent.agent.disk import disk
 from edgeagent.agent.drills import drills
-from edgeagent.agent.policy import policy_flows
+from edgeagent.agent.policy import artifact_desk, policy_flows
 from edgeagent.agent.running import Agent, Door, Flow
 from edgeagent.agent.timing import Timing, timing
 from edgeagent.agent.tracing import trace_flows
@@ -180,6 +181,7 @@ class Hub:
         routes = [
             *commands.routes(),
             *clock_routes(time.desk),
+            *artifact_routes(artifact_desk(config, self.path, store, worlds.trust, around)),
             *audit_routes(TrailDesk(store, key.public, checkpoints, around)),
             *kept.routes,
         ]

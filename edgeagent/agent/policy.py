@@ -1,4 +1,4 @@
-"""The policy, put in force at start, and what keeps it fresh."""
+"""The policy and the artifacts beside it: put in force at start, kept fresh, told to people."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 from edgeagent import settings
 from edgeagent.agent.running import Flow
 from edgeagent.config import Config
+from edgeagent.flows.artifact_facts import ArtifactFactsDesk
 from edgeagent.flows.policy_end import PolicyEnd
 from edgeagent.flows.refreshing import Refreshing
 from edgeagent.flows.surroundings import Surroundings
@@ -29,3 +30,11 @@ async def policy_flows(
         await refreshing.load()
         flows["policy"] = refreshing.run
     return flows
+
+
+def artifact_desk(
+    config: Config, path: Path, store: Database, trust: Trust, around: Surroundings
+) -> ArtifactFactsDesk:
+    """Build what tells people of artifacts."""
+    source = settings.policy_source(config, path)
+    return ArtifactFactsDesk(store, trust, source, around, config.hub.state_dir)

@@ -16,6 +16,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from edgeagent.cli import (
+    artifacts,
     audit,
     backup,
     breakers,
@@ -96,7 +97,7 @@ def parser() -> Parser:
     nouns = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for noun in (
         *(run, worker, health, devices, commands, dead_letters, breakers, locks, policy, hub),
-        *(clock, outbox, audit, backup, drill, config, issuer, fetch_policy),
+        *(clock, outbox, artifacts, audit, backup, drill, config, issuer, fetch_policy),
     ):
         noun.add_to(nouns)
     return top

@@ -21,7 +21,6 @@ _NEXT: Final[Mapping[Reason, str]] = {
     Reason.UNSUPPORTED_ACTION: "edgeagent devices show {device}",
     Reason.BAD_ARGUMENTS: "edgeagent devices show {device}",
     Reason.CANNOT_CONFIRM: "edgeagent policy explain {action} {device}",
-    Reason.ARTIFACT_NOT_APPROVED: "edgeagent policy show; edgeagent issuer artifact release",
     Reason.ARTIFACT_UNSIGNED: "edgeagent artifacts list",
     Reason.ARTIFACT_REVOKED: "edgeagent artifacts list",
     Reason.ARTIFACT_MISFIT: "edgeagent artifacts list; edgeagent devices show {device}",

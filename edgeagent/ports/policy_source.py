@@ -123,3 +123,11 @@ class PolicySource(Protocol):
             UnprovenMetadataError: it does not verify.
         """
         ...
+
+    def relisted(self, held: Held) -> Listing:
+        """What held metadata list of artifacts, verified anew from their root on.
+
+        Raises:
+            UnprovenMetadataError: they do not verify.
+        """
+        ...

@@ -1,4 +1,4 @@
-"""What signs for artifacts, verified from bytes: what is taken and what is refused, without harm to the policy."""
+"""What signs for artifacts, verified from bytes: what is taken and what is not, with no harm to a policy."""
 
 import json
 from collections.abc import Callable

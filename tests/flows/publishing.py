@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from edgeagent.adapters.metadata.reading import FolderReader
-from edgeagent.adapters.metadata.verifying import published, stands_behind
+from edgeagent.adapters.metadata.verifying import published, relisted, stands_behind
 from edgeagent.clock import ProvenClock
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.policy import ActionRule, Policy, Role, RoleKind, Tier
@@ -26,7 +26,7 @@ from edgeagent.flows.refreshing import Refreshing, RefreshSettings
 from edgeagent.flows.trust import Trust, TrustSettings
 from edgeagent.ids import Digest
 from edgeagent.ports.links import LinkError, Trouble
-from edgeagent.ports.policy_source import Held, Published
+from edgeagent.ports.policy_source import Held, Listing, Published
 from edgeagent.store import audit
 from edgeagent.store.database import Database
 from tests.flows.building import surroundings
@@ -75,6 +75,10 @@ class ReadSource:
     def vouches(self, held: Held) -> bool:
         """See ``PolicySource``."""
         return held.pin == self._pin or stands_behind(self._root, held)
+
+    def relisted(self, held: Held) -> Listing:
+        """See ``PolicySource``."""
+        return relisted(held)
 
     async def published(self, held: Held | None, now: datetime) -> Published:
         """See ``PolicySource``."""

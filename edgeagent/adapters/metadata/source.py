@@ -22,12 +22,12 @@ from secrets import token_hex
 from typing import Final
 
 from edgeagent.adapters.metadata.reading import FolderReader
-from edgeagent.adapters.metadata.verifying import lay_out, published, stands_behind
+from edgeagent.adapters.metadata.verifying import lay_out, published, relisted, stands_behind
 from edgeagent.contracts.scalars import timestamp_text
 from edgeagent.errors import StorageError, TransientError
 from edgeagent.ids import Digest
 from edgeagent.ports.links import LinkError, Trouble
-from edgeagent.ports.policy_source import Held, Published
+from edgeagent.ports.policy_source import Held, Listing, Published
 
 TRUSTED: Final = "trusted"
 """The part of the work folder that the fetching process begins with."""
@@ -74,6 +74,10 @@ class TufSource:
         """See ``PolicySource``. Where the pinned root cannot be read, the one that was counts."""
         root = self._settings.root
         return root is None or held.pin == self._pin or stands_behind(root, held)
+
+    def relisted(self, held: Held) -> Listing:
+        """See ``PolicySource``."""
+        return relisted(held)
 
     async def published(self, held: Held | None, now: datetime) -> Published:
         """See ``PolicySource``."""

@@ -237,6 +237,27 @@ def stands_behind(root: bytes, held: Held) -> bool:
     return target is not None and target.hashes.get("sha256") == sha256(held.policy).hexdigest()
 
 
+def relisted(held: Held) -> Listing:
+    """What held metadata list of artifacts, verified anew from their root on; their end is no matter here.
+
+    Raises:
+        UnprovenMetadataError: they do not verify.
+    """
+    old = held.metadata
+    try:
+        root, targets = _read(Root, old.root), _read(Targets, old.targets)
+        root.signed.verify_delegate("targets", targets.signed_bytes, targets.signatures)
+        roles_of(targets.signed)
+        delegated = {role: (_read(Targets, raw), raw) for role, raw in old.delegated.items()}
+        for role, (signed, _) in delegated.items():
+            targets.signed.verify_delegate(role, signed.signed_bytes, signed.signatures)
+        return listing_of(
+            targets.signed, {role: (one.signed, raw) for role, (one, raw) in delegated.items()}, {}
+        )
+    except (exceptions.RepositoryError, RejectedError, ValueError) as why:
+        raise UnprovenMetadataError(_said(why)) from why
+
+
 @contextmanager
 def _refusals(folder: Path, bootstrap: bytes) -> Iterator[None]:
     """Say in our words what the library says in its own."""

@@ -1,0 +1,113 @@
+"""The artifacts that this hub knows of, told to people: the ``ArtifactDesk`` port.
+
+What is told is what the gate judges by. To verify is to go back from it to its signatures, and to read every
+file that is here from its beginning to its end.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgeagent.contracts.reports.artifacts import (
+    ArtifactShown,
+    ArtifactsShown,
+    ArtifactsVerified,
+    ArtifactVerified,
+    Cached,
+    FloorShown,
+    Standing,
+)
+from edgeagent.core.catalogue import Artifact
+from edgeagent.errors import UnknownError
+from edgeagent.flows.surroundings import Surroundings
+from edgeagent.flows.trust import Trust
+from edgeagent.ids import ArtifactId
+from edgeagent.ports.policy_source import PolicySource, UnprovenMetadataError
+from edgeagent.store import policy as policies
+from edgeagent.store.cached_artifacts import ARTIFACTS, is_whole
+from edgeagent.store.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactFactsDesk:
+    """Reads the catalogue as the gate does.
+
+    Attributes:
+        store: where it is held.
+        trust: the catalogue and the policy.
+        source: verifies metadata; None where no repository is configured.
+        around: time.
+        state_dir: where files lie.
+    """
+
+    store: Database
+    trust: Trust
+    source: PolicySource | None
+    around: Surroundings
+    state_dir: Path
+
+    def show_all(self) -> ArtifactsShown:
+        """All that is known."""
+        catalogue = self.trust.catalogue
+        every = sorted({**catalogue.revoked, **catalogue.listed}.values(), key=lambda one: one.id)
+        return ArtifactsShown(
+            artifacts=[self._shown(artifact) for artifact in every],
+            floors=[
+                FloorShown(group=one.group, family=one.family, model=one.model, version=one.version)
+                for one in catalogue.floors
+            ],
+            problem=self.trust.catalogue_problem,
+        )
+
+    def show(self, artifact: ArtifactId) -> ArtifactShown:
+        """One of them."""
+        catalogue = self.trust.catalogue
+        known = catalogue.listed.get(artifact) or catalogue.revoked.get(artifact)
+        if known is None:
+            raise UnknownError(f"nobody signs for {artifact}")
+        return self._shown(known)
+
+    async def verify(self) -> ArtifactsVerified:
+        """Look anew at the signatures and at the files that are here."""
+        listed = list(self.trust.catalogue.listed.values())
+        taken = await self.store.read(policies.load_published)
+        problem, roles = "", 0
+        if taken is not None and self.source is not None:
+            roles = len(taken.held.metadata.delegated)
+            try:
+                found = await asyncio.to_thread(self.source.relisted, taken.held)
+            except UnprovenMetadataError as why:
+                problem = str(why)
+            else:
+                if found.artifacts != self.trust.catalogue.listed:
+                    problem = "the catalogue is not what the stored metadata list"
+        folder = self.state_dir / ARTIFACTS
+        states = [await asyncio.to_thread(_cached, folder, artifact) for artifact in listed]
+        return ArtifactsVerified(artifacts=states, metadata=problem, roles=roles)
+
+    def _shown(self, artifact: Artifact) -> ArtifactShown:
+        return ArtifactShown(
+            artifact=artifact.id,
+            standing=self._standing(artifact),
+            sha256=artifact.sha256,
+            length=artifact.length,
+            group=artifact.signed.group,
+            role_version=artifact.signed.version,
+            until=artifact.signed.until,
+            facts=artifact.facts,
+        )
+
+    def _standing(self, artifact: Artifact) -> Standing:
+        if artifact.id not in self.trust.catalogue.listed:
+            return Standing.REVOKED
+        if self.around.clock.wall().earliest >= artifact.signed.until:
+            return Standing.ENDED
+        policy = self.trust.policy
+        approved = frozenset() if policy is None else policy.artifacts.get(artifact.id, frozenset())
+        return Standing.RELEASED if artifact.sha256 in approved else Standing.SIGNED
+
+
+def _cached(folder: Path, artifact: Artifact) -> ArtifactVerified:
+    found = is_whole(folder, artifact.sha256, artifact.length)
+    cached = Cached.ABSENT if found is None else Cached.WHOLE if found else Cached.DAMAGED
+    return ArtifactVerified(artifact=artifact.id, cached=cached)
