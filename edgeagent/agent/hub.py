@@ -179,9 +179,8 @@ class Hub:
         flows |= {"last-health": LastHealth(config.last_health, operator).run, **kept.flows}
         flows |= {"checkpoints": checkpoints.run, "alerts": Alerts(store, around, health.report).run}
         routes = [
-            *commands.routes(),
-            *clock_routes(time.desk),
-            *artifact_routes(artifact_desk(config, self.path, store, worlds.trust, around)),
+            *(*commands.routes(), *clock_routes(time.desk)),
+            *self._artifacts(worlds.trust),
             *audit_routes(TrailDesk(store, key.public, checkpoints, around)),
             *kept.routes,
         ]
@@ -226,6 +225,10 @@ class Hub:
             started=self.around.clock.boot(),
             workers=None if outside is None else outside.presence,
         )
+
+    def _artifacts(self, trust: Trust) -> list[Route]:
+        """Build what tells people of files for devices."""
+        return artifact_routes(artifact_desk(self.config, self.path, self.store, trust, self.around))
 
     async def _further_doors(self, outside: WaryDesk | None) -> list[Door]:
         """Let the isolated worker in, where there is to be one; and the way to the cloud."""

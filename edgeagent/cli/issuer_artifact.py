@@ -82,7 +82,7 @@ def _add_add(add: argparse.ArgumentParser) -> None:
     )
     add.add_argument("--unpacked-bytes", type=int, metavar="N", help="how much room it takes on the device")
     add.add_argument("--security", action="store_true", help="it mends something that can be attacked")
-    add.add_argument("--notes", metavar="TEXT", help="for people, one line")
+    add.add_argument("--about", metavar="TEXT", help="for people, one line")
     add_folder(add)
     add.set_defaults(handler=_add)
 
@@ -113,7 +113,7 @@ def _facts_of(arguments: argparse.Namespace) -> ArtifactFacts:
             version=arguments.version,
             floor=arguments.floor,
             unpacked_bytes=arguments.unpacked_bytes,
-            notes=arguments.notes,
+            notes=arguments.about,
             security=arguments.security,
         )
     except ValidationError as why:

@@ -73,7 +73,7 @@ def wait_for(agent: AgentProcess, standing: str) -> None:
 
 def test_an_artifact_from_its_signature_to_its_revocation(desk: Desk, agent: AgentProcess) -> None:
     agent.start()
-    add(desk, PLUG, "--floor", "14.0.0", "--security", "--notes", "mends the web page")
+    add(desk, PLUG, "--floor", "14.0.0", "--security", "--about", "mends the web page")
     wait_for(agent, "signed")
     assert desk.changes("artifact", "release", PLUG).status == 0
     wait_for(agent, "released")

@@ -67,7 +67,7 @@ def test_programs_are_told_the_same(desk: Desk) -> None:
     [
         pytest.param(("--version", "14.1.0 or so"), "version", id="a version with spaces"),
         pytest.param(("--family", "../x"), "family", id="a family that climbs"),
-        pytest.param(("--notes", "a\x1b[2Jb"), "notes", id="what a terminal would act on"),
+        pytest.param(("--about", "a\x1b[2Jb"), "notes", id="what a terminal would act on"),
         pytest.param(("--floor", "99.0"), "not above its own floor", id="below its own floor"),
         pytest.param(("--unpacked-bytes", "0"), "unpacked_bytes", id="no room"),
         pytest.param(("--group", "lamps"), "there is no group lamps", id="no such group"),
