@@ -21,12 +21,9 @@ def policy_check(trust: Trust, wall: Wall) -> Check:
     version = f"version {policy.version}"
     if wall.earliest >= until:
         return _past(policy, wall.earliest - until, f"{version} expired at {until:%Y-%m-%d %H:%M} UTC")
-    if trust.policy_problem:
-        return _check(
-            Level.WARNING,
-            f"{version} is in force; what came later was refused: {trust.policy_problem}",
-            "sign or publish it anew, with a higher version",
-        )
+    refused = _refused(trust, version)
+    if refused is not None:
+        return refused
     if until - wall.earliest <= min(_SOON, (until - begun) / 4):
         why = f"; it cannot be renewed: {trust.source_problem}" if trust.source_problem else ""
         return _check(Level.WARNING, f"{version} ends at {until:%Y-%m-%d %H:%M} UTC{why}", _NEWER)
@@ -39,6 +36,22 @@ def policy_check(trust: Trust, wall: Wall) -> Check:
         )
     note = f"; not renewed: {trust.source_problem}" if trust.source_problem else ""
     return _check(Level.OK, f"{version} is in force until {until:%Y-%m-%d %H:%M} UTC{note}")
+
+
+def _refused(trust: Trust, version: str) -> Check | None:
+    if trust.policy_problem:
+        return _check(
+            Level.WARNING,
+            f"{version} is in force; what came later was refused: {trust.policy_problem}",
+            "sign or publish it anew, with a higher version",
+        )
+    if trust.catalogue_problem:
+        return _check(
+            Level.WARNING,
+            f"{version} is in force; the artifacts beside it were refused: {trust.catalogue_problem}",
+            "edgeagent artifacts list; the issuer types edgeagent issuer repository check",
+        )
+    return None
 
 
 def _without(trust: Trust) -> Check:

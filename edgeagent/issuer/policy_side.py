@@ -30,6 +30,17 @@ class PolicySide:
         """GET policy/targets/{name}."""
         return await self._file(request, RepositoryFiles.target)
 
+    async def artifact(self, request: web.Request) -> web.StreamResponse:
+        """GET policy/targets/artifacts/{group}/{name}: in pieces, and a part of it where one is asked for."""
+        if self._files is None:
+            raise ProblemError(HTTPStatus.NOT_FOUND, Fault.NOT_FOUND, "no artifact is served here")
+        names = request.match_info
+        try:
+            path = await asyncio.to_thread(self._files.artifact, names["group"], names["name"])
+        except MissingFileError as why:
+            raise ProblemError(HTTPStatus.NOT_FOUND, Fault.NOT_FOUND, "there is no such file") from why
+        return web.FileResponse(path, headers={"Content-Type": "application/octet-stream"})
+
     async def _file(
         self, request: web.Request, read: Callable[[RepositoryFiles, str], bytes]
     ) -> web.Response:

@@ -141,6 +141,7 @@ def application(service: Service) -> web.Application:
             web.get("/healthz", partial(_health, service.database), allow_head=False),
             web.get("/v1/policy/metadata/{name}", policy.metadata, allow_head=False),
             web.get("/v1/policy/targets/{name}", policy.target, allow_head=False),
+            web.get("/v1/policy/targets/artifacts/{group}/{name}", policy.artifact, allow_head=False),
             web.get("/metrics", behind(tokens, _READERS, issuer.metrics), allow_head=False),
             web.post(f"{here}/events", behind(tokens, _HUB, hub.upload)),
             web.post(f"{here}/commands/lease", behind(tokens, _HUB, hub.lease)),

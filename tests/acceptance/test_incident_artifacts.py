@@ -136,7 +136,7 @@ def test_sent_past_the_queues_gate_a_burst_is_refused_at_the_hub_and_read_from_t
     assert query(venue.agent.database, "SELECT count(*) FROM dead_letters") == [(0,)]
     assert (locked, meanwhile) == ([], [])
     assert venue.effects(PLUG, ActionName.INSTALL) == 0
-    # The desk's: one is done, and the other is refused since nobody signs for the approved file, by no breaker.
+    # The desk's: one is done, and the other is refused, by no breaker: nobody signs for the approved file.
     assert receipts(venue, power) == [(Outcome.SUCCEEDED, None)]
     assert receipts(venue, other) == [(Outcome.REFUSED, "artifact_unsigned")]
     assert sent_to_devices(venue.broker.log[before:]) != []

@@ -126,3 +126,15 @@ async def test_before_the_first_one_commands_are_refused_and_the_reason_is_told(
         "none has come from [policy] source yet (there is no metadata/timestamp.json): "
         "readings go up, commands are refused"
     )
+
+
+async def test_a_refused_catalogue_is_told_beside_the_policy(look: Look) -> None:
+    look.hub.trust.catalogue_problem = "artifact plug-1 is signed for by lamps and by plugs"
+
+    check = look.after(HOUR)
+
+    assert check.level is Level.WARNING
+    assert check.summary == (
+        "version 3 is in force; the artifacts beside it were refused: "
+        "artifact plug-1 is signed for by lamps and by plugs"
+    )

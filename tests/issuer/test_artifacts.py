@@ -13,10 +13,11 @@ from tuf.api.exceptions import RepositoryError
 from edgeagent.adapters.metadata.reading import FolderReader
 from edgeagent.adapters.metadata.verifying import published
 from edgeagent.contracts.artifact import ARTIFACT_BYTES, ArtifactFacts
-from edgeagent.core.catalogue import EquivocationError
+from edgeagent.core.catalogue import Catalogue, EquivocationError
 from edgeagent.errors import ConfigurationError, MalformedError, RejectedError, UnknownError
 from edgeagent.ids import ArtifactId, Digest, artifact_id
 from edgeagent.issuer.keys import PrivateKey, load_public_key
+from edgeagent.issuer.policy_in_force import RepositoryPolicy
 from edgeagent.issuer.repository.artifacts import ArtifactRoom, NewArtifact
 from edgeagent.issuer.repository.files import RepositoryFiles
 from edgeagent.issuer.repository.folder import IssuerFolder
@@ -350,3 +351,19 @@ def test_a_damaged_role_is_never_built_upon(issuer: Issuing, damage: bytes) -> N
 
     with pytest.raises((DamagedRepositoryError, RepositoryError), match="artifacts-plugs"):
         room(issuer).add(plug(issuer))
+
+
+@pytest.mark.requirement("V7")
+def test_the_queues_gate_knows_what_the_repository_signs_for(issuer: Issuing) -> None:
+    in_force = RepositoryPolicy(issuer.folder.files)
+    in_force.load()
+    before = in_force.current()
+
+    room(issuer).add(plug(issuer))
+    after = in_force.current()
+
+    assert before is not None
+    assert after is not None
+    assert before.catalogue == Catalogue()
+    assert after.catalogue is not None
+    assert set(after.catalogue.listed) == {PLUG}

@@ -4,6 +4,7 @@ import asyncio
 import re
 from dataclasses import replace
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -40,6 +41,8 @@ from tests.issuer.building import (
 )
 from tests.issuer.publishing import issuing
 from tests.issuer.raw import NONCE, ask, upload
+from tests.issuer.test_artifacts import PLUG as ARTIFACT
+from tests.issuer.test_artifacts import plug, room
 from tests.issuer.traffic import Exchange, Listener, check, document
 from tests.support.queue_server import KnownHub, QueueServer
 
@@ -95,6 +98,13 @@ async def _everything_as_it_should_be(listener: Listener, server: QueueServer, h
 async def _what_is_read_without_a_client(url: str, server: QueueServer) -> None:
     """The policy's files, and what Prometheus asks for."""
     metadata = await ask(f"{url}/v1/policy/metadata/1.targets.json", token=None, method="GET")
+    artifact = f"{sha256(b'firmware').hexdigest()}.{ARTIFACT}"
+    place = f"{url}/v1/policy/targets/artifacts/plugs"
+    whole = await ask(f"{place}/{artifact}", token=None, method="GET")
+    part = await ask(f"{place}/{artifact}", token=None, method="GET", headers={"Range": "bytes=4-"})
+    assert (whole.status, whole.body, part.status, part.body) == (200, b"firmware", 206, b"ware")
+    for strange in (f"{place}/{ARTIFACT}", f"{place}/{'0' * 64}.{ARTIFACT}", f"{place}/{artifact}.x"):
+        assert (await ask(strange, token=None, method="GET")).status == 404
     [target] = metadata.json["signed"]["targets"].values()  # type: ignore[index,call-overload,union-attr]
     name = f"{target['hashes']['sha256']}.policy.json"  # type: ignore[index,call-overload]
     await ask(f"{url}/v1/policy/targets/{name}", token=None, method="GET")
@@ -139,7 +149,9 @@ async def test_what_goes_over_the_wire_is_what_the_document_describes(
     server: QueueServer, hub: KnownHub, tmp_path: Path
 ) -> None:
     described = document()
-    issuing(tmp_path)
+    issuer = issuing(tmp_path)
+    room(issuer).add_role("plugs")
+    room(issuer).add(plug(issuer))
     async with Listener(server.url) as listener:
         await _everything_as_it_should_not_be(listener, server, server.new_hub())
         await _everything_as_it_should_be(listener, server, hub)

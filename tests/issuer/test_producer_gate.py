@@ -9,6 +9,7 @@ from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import COMMAND_BYTES, COMMAND_TYPE
 from edgeagent.contracts.policy import Policy
 from edgeagent.contracts.reasons import Reason
+from edgeagent.core.catalogue import Catalogue
 from edgeagent.core.envelope import sign
 from edgeagent.ids import device_id, hub_id, new_epoch
 from edgeagent.issuer.commands import Intent, Issuer, SignedCommand
@@ -212,3 +213,15 @@ def test_a_file_that_is_approved_passes() -> None:
     )
 
     assert judge(signed(meant).envelope, world()).command.action is ActionName.INSTALL
+
+
+@pytest.mark.requirement("F1", "V3")
+def test_a_file_that_is_approved_and_that_nobody_signs_for_is_refused_where_the_repository_is_known() -> None:
+    meant = replace(
+        intent(HUB), action=ActionName.INSTALL, arguments={"artifact": "tv-9.1", "digest": APPROVED}
+    )
+
+    with pytest.raises(GateRefusedError) as caught:
+        judge(signed(meant).envelope, world(catalogue=Catalogue()))
+
+    assert caught.value.reason is Reason.ARTIFACT_UNSIGNED

@@ -18,10 +18,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, Final
 
-from edgeagent.contracts.artifact import ARTIFACT_BYTES
+from edgeagent.contracts.artifact import ARTIFACT_BYTES, path_of_artifact
 from edgeagent.contracts.policy import POLICY_BYTES
-from edgeagent.errors import ConfigurationError, RejectedError
-from edgeagent.ids import Digest, digest
+from edgeagent.errors import ConfigurationError, MalformedError, RejectedError
+from edgeagent.ids import Digest, artifact_id, digest
 from edgeagent.store.files import sync_folder
 
 METADATA_BYTES: Final = 512 * 1024
@@ -81,6 +81,21 @@ class RepositoryFiles:
         if _TARGET_NAME.fullmatch(name) is None:
             raise MissingFileError(f"{name!r} is no name of a target")
         return _read(self._folder / "targets" / name, POLICY_BYTES)
+
+    def artifact(self, group: str, name: str) -> Path:
+        """The file of an artifact, by its group and the name of its file.
+
+        Raises:
+            MissingFileError: there is none, or these are no such names.
+        """
+        digits, _, artifact = name.partition(".")
+        try:
+            path = self._place(path_of_artifact(group, artifact_id(artifact)), digest(digits))
+        except MalformedError as why:
+            raise MissingFileError(f"{name!r} is no name of an artifact") from why
+        if path.is_symlink() or not path.is_file():
+            raise MissingFileError(f"{name}: there is no such file")
+        return path
 
     def has_metadata(self, name: str) -> bool:
         """Whether there is a file of metadata of that name."""
