@@ -1,0 +1,175 @@
+"""Whoever has a builder's key, the online key, or the place of publication, brings no file onto a device.
+
+Threats T6 (an earlier file or listing), T7 (fast-forward of versions and floors) and T8 (parts of two listings),
+with artifacts. The agent looks every second at a folder in which the attacker does as they like. Whatever
+becomes of artifacts, the policy goes on: a builder's key keeps nothing from hubs.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from edgeagent.clock import BUILT_AT
+from edgeagent.contracts.door import decode
+from edgeagent.contracts.reports.artifacts import ArtifactsShown
+from tests.flows.publishing import policy
+from tests.support.agents import AgentProcess
+from tests.support.brokers import free_port, wait_until
+from tests.support.stores import query
+from tests.support.tuf_repository import DAY, Repository
+
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("F1", "V3")]
+
+ROLE: Final = "artifacts-plugs"
+PLUG: Final[dict[str, object]] = {
+    "family": "tasmota", "models": ["PM-1"], "version": "14.1.0", "floor": "14.0.0"
+}  # fmt: skip
+OLD: Final = {**PLUG, "version": "13.0.0", "floor": "13.0.0"}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    """The second listing of plugs; the first had an earlier file, and lamps have a builder of their own."""
+    made = Repository(tmp_path / "repository", now=BUILT_AT + DAY)
+    made.publishes(policy(1))
+    made.delegates("lamps")
+    made.delegates("plugs")
+    made.lists("plugs", plug_old=OLD)
+    made.lists("plugs", plug_1=PLUG)
+    return made
+
+
+@pytest.fixture
+def agent(tmp_path: Path, repository: Repository) -> Iterator[AgentProcess]:
+    """An agent that knows the listing, and goes on looking."""
+    sections = (
+        f'[broker]\nport = {free_port()}\n[policy]\nsource = "{repository.folder}"\n'
+        'root = "root.json"\nrefresh = "1s"\n'
+    )
+    with closing(AgentProcess(tmp_path / "hub", sections)) as process:
+        (process.folder / "root.json").write_bytes(repository.first_root)
+        process.start()
+        wait_until(lambda: process.status().policy.version == 1, "the policy", within=60)
+        yield process
+
+
+def shown(agent: AgentProcess) -> ArtifactsShown:
+    """What the agent says of artifacts."""
+    return decode(ArtifactsShown, agent.run("artifacts", "list", "--json").stdout.encode(), limit=1_000_000)
+
+
+def stored(agent: AgentProcess) -> list[tuple[object, ...]]:
+    """What the database holds of artifacts."""
+    return [
+        *query(agent.database, "SELECT artifact, sha256, facts, is_revoked FROM artifacts ORDER BY artifact"),
+        *query(agent.database, "SELECT role, metadata FROM catalogue_roles ORDER BY role"),
+        *query(agent.database, "SELECT models, family, model, version FROM artifact_floors"),
+    ]
+
+
+# By a builder's key, with whoever publishes it being deceived.
+
+
+def gives_the_id_to_another_file(repository: Repository) -> None:
+    repository.lists("plugs", plug_1={**PLUG, "version": "14.1.1"})
+
+
+def signs_for_another_builders_id(repository: Repository) -> None:
+    repository.lists("lamps", plug_1=PLUG)
+
+
+def signs_for_another_builders_folder(repository: Repository) -> None:
+    targets = repository.delegated["artifacts-lamps"].targets
+    targets.update(repository.delegated[ROLE].targets)
+    repository.signs_delegated("artifacts-lamps")
+    repository.signs_snapshot()
+
+
+def says_an_address(repository: Repository) -> None:
+    repository.lists("plugs", plug_1=PLUG, plug_2={**PLUG, "url": "http://10.0.0.9/evil.bin"})
+
+
+# By the stolen online key, which also replaces itself in the eyes of hubs that it deceives.
+
+
+def brings_the_first_listing_back(repository: Repository) -> None:
+    repository.rotates("snapshot", "timestamp")
+    repository.delegated[ROLE].version = 1
+    repository.lists("plugs", plug_old=OLD)
+
+
+def mixes_an_earlier_listing_in(repository: Repository) -> None:
+    earlier = repository.file(f"3.{ROLE}").read_bytes()
+    repository.lists("plugs", plug_2=PLUG)
+    repository.file(f"4.{ROLE}").write_bytes(earlier)
+
+
+def signs_in_the_builders_place(repository: Repository) -> None:
+    repository.signers[ROLE] = repository.signers["timestamp"]
+    repository.lists("plugs", evil=PLUG)
+
+
+REFUSED: dict[Callable[[Repository], None], str] = {
+    gives_the_id_to_another_file: "plug-1 is another file than it was",
+    signs_for_another_builders_id: "plug-1 is signed for by lamps and by plugs",
+    signs_for_another_builders_folder: "the role of lamps does not sign for it",
+    says_an_address: "url",
+    brings_the_first_listing_back: f"{ROLE} 2 is older than 3",
+    mixes_an_earlier_listing_in: "expected hash",
+    signs_in_the_builders_place: "was signed by 0/1 keys",
+}
+
+
+@pytest.mark.parametrize("attack", REFUSED, ids=lambda attack: attack.__name__)
+@pytest.mark.threat("T6", "T8")
+def test_the_listing_stays_and_the_policy_goes_on(
+    repository: Repository, agent: AgentProcess, attack: Callable[[Repository], None]
+) -> None:
+    before = stored(agent)
+    place = repository.folder
+    repository.folder = place.parent / "prepared"
+    shutil.copytree(place, repository.folder)
+    attack(repository)
+    repository.publishes(policy(2))
+    place.rename(place.parent / "away")
+    repository.folder.rename(place)
+
+    wait_until(lambda: agent.status().policy.version == 2, "the next policy", within=60)
+    refused = shown(agent)
+    agent.kill()
+    shutil.rmtree(place)
+    agent.start()
+    again = shown(agent)
+    agent.stop()
+
+    assert REFUSED[attack] in refused.problem
+    assert [one.artifact for one in again.artifacts] == ["plug-1"]
+    assert stored(agent) == before
+    assert query(agent.database, "SELECT count(*) FROM audit WHERE kind = 'artifacts_refused'") == [(1,)]
+
+
+@pytest.mark.threat("T7", "T15")
+def test_floors_and_versions_of_a_stolen_builders_key_are_taken_back_without_a_visit(
+    repository: Repository, agent: AgentProcess
+) -> None:
+    repository.delegated[ROLE].version = 2**53
+    repository.lists("plugs", plug_1=PLUG, evil={**PLUG, "version": "999.0.0", "floor": "999.0.0"})
+    wait_until(lambda: "999.0.0" in {floor.version for floor in shown(agent).floors}, "the floor", within=60)
+
+    repository.delegated[ROLE].version = 4
+    repository.rotates("snapshot", "timestamp")
+    repository.delegates("plugs")
+    repository.lists("plugs", plug_1=PLUG)
+
+    wait_until(
+        lambda: [floor.version for floor in shown(agent).floors] == ["14.0.0"],
+        "the floor as it was",
+        within=60,
+    )
+    known = shown(agent)
+    assert known.problem == ""
+    assert {one.artifact: one.standing for one in known.artifacts} == {"plug-1": "signed", "evil": "revoked"}
