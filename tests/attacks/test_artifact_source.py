@@ -1,8 +1,8 @@
 """Whoever has a builder's key, the online key, or the place of publication, brings no file onto a device.
 
-Threats T6 (an earlier file or listing), T7 (fast-forward of versions and floors) and T8 (parts of two listings),
-with artifacts. The agent looks every second at a folder in which the attacker does as they like. Whatever
-becomes of artifacts, the policy goes on: a builder's key keeps nothing from hubs.
+Threats T6 (an earlier file or listing), T7 (fast-forward of versions and floors) and T8 (parts of two
+listings), with artifacts. The agent looks every second at a folder in which the attacker does as they like.
+Whatever becomes of artifacts, the policy goes on: a builder's key keeps nothing from hubs.
 """
 
 import shutil

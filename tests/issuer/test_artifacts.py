@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from hashlib import sha256
@@ -18,6 +19,8 @@ from edgeagent.errors import ConfigurationError, MalformedError, RejectedError, 
 from edgeagent.ids import ArtifactId, Digest, artifact_id
 from edgeagent.issuer.keys import PrivateKey, load_public_key
 from edgeagent.issuer.policy_in_force import RepositoryPolicy
+from edgeagent.issuer.repository import files
+from edgeagent.issuer.repository import folder as folders
 from edgeagent.issuer.repository.artifacts import ArtifactRoom, NewArtifact
 from edgeagent.issuer.repository.files import RepositoryFiles
 from edgeagent.issuer.repository.folder import IssuerFolder
@@ -272,6 +275,58 @@ def test_a_key_that_is_not_at_hand_leaves_all_as_it_was(issuer: Issuing) -> None
         room(issuer).add(plug(issuer))
 
     assert content(issuer.home / "venue") == before
+
+
+def test_what_cannot_be_revoked_for_want_of_a_key_is_as_it_was(issuer: Issuing) -> None:
+    room(issuer).add(plug(issuer))
+    room(issuer).release(PLUG)
+    (issuer.home / "venue/offline/policy-1.pem").unlink()
+    before = content(issuer.home / "venue")
+
+    with pytest.raises(MissingKeysError):
+        room(issuer).revoke(PLUG)
+
+    assert content(issuer.home / "venue") == before
+
+
+class Cut(Exception):  # noqa: N818 - the power's, not an error of ours
+    """The power was cut."""
+
+
+@pytest.mark.requirement("R1")
+@pytest.mark.parametrize("after", range(5))
+@pytest.mark.parametrize("word", ["add", "release", "revoke"])
+def test_a_cut_anywhere_leaves_the_old_and_the_same_word_again_completes_it(
+    issuer: Issuing, monkeypatch: pytest.MonkeyPatch, word: str, after: int
+) -> None:
+    acts: dict[str, Callable[[], object]] = {
+        "add": lambda: room(issuer).add(plug(issuer)),
+        "release": lambda: room(issuer).release(PLUG),
+        "revoke": lambda: room(issuer).revoke(PLUG),
+    }
+    for earlier in list(acts)[: list(acts).index(word)]:
+        acts[earlier]()
+    before, written = listed(issuer), 0
+    write = files.write_whole
+
+    def cut(path: Path, raw: bytes, **mode: int) -> None:
+        nonlocal written
+        written += 1
+        if written > after:
+            raise Cut
+        write(path, raw, **mode)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "write_whole", cut)
+        patched.setattr(folders, "write_whole", cut)
+        with suppress(Cut):
+            acts[word]()
+    if written > after:
+        assert listed(issuer) == before
+        acts[word]()
+
+    assert set(listed(issuer).artifacts) == (set() if word == "revoke" else {PLUG})
+    assert bool(read_trusted(issuer.folder.files).policy.artifacts) is (word == "release")
 
 
 def test_a_builders_own_signer_signs(issuer: Issuing) -> None:

@@ -13,6 +13,7 @@ import json
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -148,22 +149,23 @@ class ArtifactRoom:
         policy = None
         if is_approved:
             policy = without_artifact(trusted.policy, artifact, now=self._clock.wall().best)
-        self._folder.revoke_artifact(artifact)
         told = [f"take {artifact} out of your policy's file as well"] if is_approved else []
+        # Once all is signed and before it is published: no crash lets the id be given to another file.
+        note = partial(self._folder.revoke_artifact, artifact)
         if known is None:
-            return Changed(self._publisher.put(trusted, policy=policy), told=told)
+            return Changed(self._publisher.put(trusted, policy=policy, first=note), told=told)
         role = role_of_group(known.signed.group)
         targets = self._publisher.following(trusted.delegated[role].signed)
         del targets.targets[known.path]
         try:
-            after = self._publisher.put(trusted, policy=policy, delegated={role: targets})
+            after = self._publisher.put(trusted, policy=policy, delegated={role: targets}, first=note)
         except MissingKeysError as why:
             if policy is None:
                 raise
             told.append(
                 f"with the keys of {role}, again: edgeagent issuer artifact revoke {artifact} ({why})"
             )
-            return Changed(self._publisher.put(trusted, policy=policy), told=told)
+            return Changed(self._publisher.put(trusted, policy=policy, first=note), told=told)
         self._folder.files.remove_artifact(known.path, known.sha256)
         return Changed(after, told=told)
 
