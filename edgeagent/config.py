@@ -166,6 +166,24 @@ class PolicySection(Contract):
         return self
 
 
+class ArtifactsSection(Contract):
+    """Files for devices, such as firmware."""
+
+    source: Place | None = Field(
+        default=None,
+        description="Where they are fetched from, an address or a folder; that of the policy if absent.",
+    )
+    ca_file: FilePath | None = Field(
+        default=None, description="Certificates to trust there; those of the policy's source if absent."
+    )
+    budget: Annotated[int, Field(ge=1, le=1024 * 1024)] = Field(
+        default=1024, description="MiB of disk that fetched files may take together."
+    )
+    keep: Duration = Field(
+        default=timedelta(days=30), description="How long a fetched file stays that nobody uses."
+    )
+
+
 class IngestSection(Contract):
     """How readings are stored."""
 
@@ -241,6 +259,7 @@ class Config(Contract):
     broker: BrokerSection = BrokerSection()
     cloud: CloudSection | None = None
     policy: PolicySection | None = None
+    artifacts: ArtifactsSection = ArtifactsSection()
     ingest: IngestSection = IngestSection()
     uplink: UplinkSection = UplinkSection()
     audit: AuditSection = AuditSection()

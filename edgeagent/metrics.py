@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 
 from edgeagent.contracts.alerts import Alert
 from edgeagent.contracts.event import Stream
+from edgeagent.contracts.fetching import FetchTrouble
 from edgeagent.contracts.mqtt import Session
 from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
@@ -79,6 +80,8 @@ class Metrics:
             "late_work", "Work that came back after its lease: a step took longer than it.", ["lane"]
         )
         self.written = gauge("disk_written_bytes", "Bytes that the agent has had written since its start.")
+        self.fetches = count("artifact_fetches", "Tries to fetch a file for devices.", ["result"])
+        self.artifact_bytes = gauge("artifact_bytes", "Disk that fetched files take, their parts included.")
         self.traces = count("traces", "Traces of commands, for a collector.", ["result"])
         self.alerts = count("alerts", "Alerts raised.", ["alert"])
         self.alerts_standing = gauge("alerts_standing", "Whether an alert stands.", ["alert"])
@@ -118,6 +121,7 @@ class Metrics:
             (self.messages_unusable, _UNUSABLE),
             (self.dead_letters, Blame),
             (self.traces, ("sent", "dropped")),
+            (self.fetches, ("fetched", *FetchTrouble)),
             (self.alerts, Alert),
             (self.alerts_standing, Alert),
         )

@@ -26,6 +26,7 @@ from edgeagent.cli import (
     dead_letters,
     devices,
     drill,
+    fetch_artifact,
     fetch_policy,
     health,
     hub,
@@ -97,7 +98,7 @@ def parser() -> Parser:
     nouns = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for noun in (
         *(run, worker, health, devices, commands, dead_letters, breakers, locks, policy, hub),
-        *(clock, outbox, artifacts, audit, backup, drill, config, issuer, fetch_policy),
+        *(clock, outbox, artifacts, audit, backup, drill, config, issuer, fetch_policy, fetch_artifact),
     ):
         noun.add_to(nouns)
     return top

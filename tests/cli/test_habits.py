@@ -14,7 +14,7 @@ pytestmark = pytest.mark.requirement("G3")
 
 LASTING = {"run", "worker", "issuer serve"}
 """They run until they are told to stop."""
-INNER = {"fetch-policy"}
+INNER = {"fetch-policy", "fetch-artifact"}
 """What the agent itself starts."""
 ALONE = {
     "health": 2,
@@ -62,6 +62,8 @@ TYPED: dict[str, tuple[str, ...]] = {
     "artifacts list": (),
     "artifacts show": ("plug-1",),
     "artifacts verify": (),
+    "artifacts fetch": ("plug-fw-2",),
+    "artifacts gc": (),
     "audit list": (),
     "audit show": ("1",),
     "audit verify": (),

@@ -31,6 +31,7 @@ FLOORS: Final[Mapping[str, int]] = {
     "edgeagent.agent": 9,
     "edgeagent.worker": 9,
     "edgeagent.fetcher": 9,
+    "edgeagent.artifact_fetcher": 9,
     "edgeagent.cli": 10,
     "edgeagent.__main__": 11,
 }

@@ -1,6 +1,7 @@
 """Asks everything that is watched, at once."""
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -29,6 +30,7 @@ class Lookout:
         uplink: what sends events up; None without a cloud.
         tallies: counts repeats.
         certificates: the files to look at.
+        further: other looks at what is held in memory.
     """
 
     store: Database
@@ -36,6 +38,7 @@ class Lookout:
     uplink: Uplink | None
     tallies: Tallies
     certificates: CertificateFiles
+    further: Sequence[Callable[[], Check]] = ()
     _lanes: LaneWatch = field(default_factory=LaneWatch)
     _locks: LockWatch = field(default_factory=LockWatch)
     _drain: DrainWatch = field(default_factory=DrainWatch)
@@ -52,6 +55,7 @@ class Lookout:
             *await self.store.read(partial(self._of_store, now=now)),
             replay_check(self.tallies.burst, clock.boot()),
             certificates,
+            *(look() for look in self.further),
         ]
 
     def _of_store(self, db: Snapshot, now: Now) -> list[Check]:

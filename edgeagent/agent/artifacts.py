@@ -1,0 +1,50 @@
+"""Files for devices: what fetches them and looks after them, built together."""
+
+from pathlib import Path
+
+from edgeagent.adapters.artifacts.source import ArtifactSourceSettings, FetchProcess
+from edgeagent.config import Config
+from edgeagent.flows.artifact_space import MEBIBYTE, ArtifactSpace, SpaceSettings
+from edgeagent.flows.fetching import Fetching, FetchingSettings
+from edgeagent.flows.surroundings import Surroundings
+from edgeagent.ports.artifacts import SignedFiles
+from edgeagent.secret_files import secret_path
+from edgeagent.store.artifact_files import ArtifactFiles
+from edgeagent.store.database import Database
+
+
+def fetching(
+    config: Config, path: Path, store: Database, signed: SignedFiles, around: Surroundings
+) -> Fetching:
+    """Build what fetches files.
+
+    Args:
+        config: what is configured.
+        path: where that stands.
+        store: for what goes on record.
+        signed: which files there are.
+        around: time and chance.
+    """
+    artifacts = config.artifacts
+    space = ArtifactSpace(
+        ArtifactFiles(config.hub.state_dir / "artifacts"),
+        around,
+        SpaceSettings(budget=artifacts.budget * MEBIBYTE, keep=artifacts.keep),
+    )
+    return Fetching(space, _source(config, path), signed, store, around, FetchingSettings())
+
+
+def _source(config: Config, path: Path) -> FetchProcess | None:
+    """Who brings the bytes; None where nobody publishes any."""
+    artifacts, policy = config.artifacts, config.policy
+    place = artifacts.source or (None if policy is None else policy.source)
+    if place is None:
+        return None
+    ca_file = artifacts.ca_file or (None if policy is None else policy.ca_file)
+    return FetchProcess(
+        ArtifactSourceSettings(
+            place=place,
+            ca_file=None if ca_file is None else secret_path(path, ca_file),
+            proxy=None if config.cloud is None else config.cloud.proxy,
+        )
+    )
