@@ -6,23 +6,22 @@ from edgeagent.adapters.artifacts.source import ArtifactSourceSettings, FetchPro
 from edgeagent.config import Config
 from edgeagent.flows.artifact_space import MEBIBYTE, ArtifactSpace, SpaceSettings
 from edgeagent.flows.fetching import Fetching, FetchingSettings
+from edgeagent.flows.signed_files import ListedFiles
 from edgeagent.flows.surroundings import Surroundings
-from edgeagent.ports.artifacts import SignedFiles
+from edgeagent.flows.trust import Trust
 from edgeagent.secret_files import secret_path
 from edgeagent.store.artifact_files import ArtifactFiles
 from edgeagent.store.database import Database
 
 
-def fetching(
-    config: Config, path: Path, store: Database, signed: SignedFiles, around: Surroundings
-) -> Fetching:
+def fetching(config: Config, path: Path, store: Database, trust: Trust, around: Surroundings) -> Fetching:
     """Build what fetches files.
 
     Args:
         config: what is configured.
         path: where that stands.
         store: for what goes on record.
-        signed: which files there are.
+        trust: which files are signed for.
         around: time and chance.
     """
     artifacts = config.artifacts
@@ -31,7 +30,9 @@ def fetching(
         around,
         SpaceSettings(budget=artifacts.budget * MEBIBYTE, keep=artifacts.keep),
     )
-    return Fetching(space, _source(config, path), signed, store, around, FetchingSettings())
+    return Fetching(
+        space, _source(config, path), ListedFiles(trust, around), store, around, FetchingSettings()
+    )
 
 
 def _source(config: Config, path: Path) -> FetchProcess | None:

@@ -17,6 +17,7 @@ from edgeagent.adapters.admin.audit_routes import audit_routes
 from edgeagent.adapters.admin.breaker_routes import breaker_routes
 from edgeagent.adapters.admin.clock_routes import clock_routes
 from edgeagent.adapters.admin.drill_routes import drill_routes
+from edgeagent.adapters.admin.fetch_routes import fetch_routes
 from edgeagent.adapters.admin.hub_routes import hub_routes
 from edgeagent.adapters.admin.letter_routes import letter_routes
 from edgeagent.adapters.admin.lock_routes import lock_routes
@@ -31,6 +32,7 @@ from edgeagent.adapters.mqtt.bus import MqttBus
 from edgeagent.adapters.mqtt.settings import Means
 from edgeagent.adapters.web.server import WebServer
 from edgeagent.adapters.work_socket.server import WorkSocket
+from edgeagent.agent.artifacts import fetching
 from edgeagent.agent.beginning import Before, begun, least_policy_version
 from edgeagent.agent.disk import disk
 from edgeagent.agent.drills import drills
@@ -59,6 +61,7 @@ from edgeagent.flows.downlink import Downlink, DownlinkSettings
 from edgeagent.flows.drills.drilling import Drills
 from edgeagent.flows.entering import Entering
 from edgeagent.flows.epochs import end_other_epochs
+from edgeagent.flows.fetching import Fetching
 from edgeagent.flows.floorkeeping import FloorKeeping
 from edgeagent.flows.forgetting import Forgetting
 from edgeagent.flows.health import Health
@@ -125,8 +128,7 @@ async def build(
     await devices.load()
     settling = Settling(devices, around, key, Breakers(around, trust))
     await end_other_epochs(store, settling, around.present())
-    sequence = 0 if before.mark is None else before.mark.sequence
-    keeping = FloorKeeping(store, file, trust, around, sequence)
+    keeping = FloorKeeping(store, file, trust, around, 0 if before.mark is None else before.mark.sequence)
     await keeping.keep()
     hub = Hub(
         config=config,
@@ -137,6 +139,7 @@ async def build(
         around=around,
         policy=policy,
         keeping=keeping,
+        files=fetching(config, path, store, trust, around),
     )
     return await hub.join(clock, Worlds(devices, trust, around, key.public), settling)
 
@@ -153,6 +156,7 @@ class Hub:
     around: Surroundings
     policy: Mapping[str, Flow]
     keeping: FloorKeeping
+    files: Fetching
 
     async def join(self, clock: ProvenClock, worlds: Worlds, settling: Settling) -> Agent:
         """Build the flows and doors."""
@@ -178,12 +182,9 @@ class Hub:
         operator = HubOperator(health, clock, commands.local)
         flows |= {"last-health": LastHealth(config.last_health, operator).run, **kept.flows}
         flows |= {"checkpoints": checkpoints.run, "alerts": Alerts(store, around, health.report).run}
-        routes = [
-            *(*commands.routes(), *clock_routes(time.desk)),
-            *self._artifacts(worlds.trust),
-            *audit_routes(TrailDesk(store, key.public, checkpoints, around)),
-            *kept.routes,
-        ]
+        trail = TrailDesk(store, key.public, checkpoints, around)
+        routes = [*commands.routes(), *clock_routes(time.desk), *audit_routes(trail), *kept.routes]
+        routes += [*self._artifacts(worlds.trust), *fetch_routes(self.files)]
         doors = await _open_doors(config, operator, routes, around.metrics)
         doors += await self._further_doors(commands.outside)
         return Agent(
@@ -241,13 +242,15 @@ class Hub:
         return [door, *queue]
 
     def _lookout(self, tallies: Tallies, flows: dict[str, Flow]) -> Lookout:
-        """Build what watches the work, and, if there is a cloud, what sends the outbox up; add its flow."""
+        """Build what watches the work, and, if there is a cloud, what sends the outbox up; add flows."""
         store, around, uplink = self.store, self.around, None
         if self.queue is not None:
             uplink = Uplink(store, self.queue, around, settings.uplink_settings(self.config))
             flows["uplink"] = uplink.run
         flows |= trace_flows(self.config, store, around)
-        return Lookout(store, around, uplink, tallies, settings.certificate_files(self.config, self.path))
+        flows["artifacts"] = self.files.run
+        certificates = settings.certificate_files(self.config, self.path)
+        return Lookout(store, around, uplink, tallies, certificates, [self.files.check])
 
     def _probes(self, devices: Devices, confirmations: Confirmations) -> Flow:
         """Build what asks devices how they are."""
