@@ -65,10 +65,6 @@ class ArtifactSpace:
             if not self._pins[sha256]:
                 del self._pins[sha256]
 
-    async def has(self, file: SignedFile) -> bool:
-        """Whether a file lies here."""
-        return await asyncio.to_thread(self._files.has, file.sha256)
-
     async def part(self, file: SignedFile) -> Path:
         """Where what has come of a file lies; raises as ``ArtifactFiles.part`` does."""
         return await asyncio.to_thread(self._files.part, file.sha256)

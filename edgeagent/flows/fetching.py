@@ -157,17 +157,12 @@ class Fetching(FetchDesk):
 
         Raises:
             FetchError: it is not here and did not come.
-            RejectedError: it cannot be here, or was damaged and did not come again.
+            RejectedError: it cannot be here, or was damaged this very moment.
             StorageError: the disk cannot be read.
         """
         with self._space.pinned(file.sha256):
             await self.bring(file)
-            try:
-                handle = await self._space.open(file)
-            except (WrongBytesError, UnknownError) as why:
-                log.warning("artifact fetched again", extra={"artifact": file.artifact, "why": str(why)})
-                await self.bring(file)
-                handle = await self._space.open(file)
+            handle = await self._space.open(file)
             try:
                 yield handle
             finally:
@@ -232,11 +227,11 @@ class Fetching(FetchDesk):
 
     async def _begun(self, file: SignedFile, actor: str) -> _Errand | None:
         """Have a file fetched, unless it is here."""
-        if await self._space.has(file) and file.sha256 not in self._errands:
-            return None
         errand = self._errands.get(file.sha256)
         if errand is not None:
             return errand
+        if await self._is_here(file):
+            return None
         self._known_source()
         self._space.check_size(file)
         done = asyncio.get_running_loop().create_future()
@@ -250,6 +245,17 @@ class Fetching(FetchDesk):
             self._ended.pop(file.artifact, None)
             self._new.put_nowait(errand)
         return errand
+
+    async def _is_here(self, file: SignedFile) -> bool:
+        """Whether it is here and what it should be; what is not is gone by then."""
+        try:
+            os.close(await self._space.open(file))
+        except UnknownError:
+            return False
+        except WrongBytesError as why:
+            log.warning("artifact damaged", extra={"artifact": file.artifact, "why": str(why)})
+            return False
+        return True
 
     async def _run(self, errand: _Errand) -> None:
         begun = self._around.clock.boot()

@@ -189,10 +189,6 @@ class ArtifactFiles:
         self._seals[sha256_] = _seal(os.fstat(handle))
         os.lseek(handle, 0, os.SEEK_SET)
 
-    def has(self, sha256_: Digest) -> bool:
-        """Whether a file lies here; nothing is said of its bytes."""
-        return (self._folder / sha256_).is_file()
-
     def part_size(self, sha256_: Digest) -> int:
         """How many bytes have come of a file that is not whole; 0 for none."""
         try:

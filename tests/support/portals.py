@@ -77,6 +77,10 @@ class Portal:
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
 
+    def says(self, script: Script) -> None:
+        """Answer otherwise from now on."""
+        self._script = script
+
     @property
     def port(self) -> int:
         """Where it listens."""

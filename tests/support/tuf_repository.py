@@ -51,6 +51,7 @@ class Repository:
         signers: who signs each role now.
         root: the newest root, as every role below: to be changed by hand for an attack.
         delegated: what signs for artifacts, by role.
+        contents: the bytes of artifacts that are more than their ids.
     """
 
     def __init__(self, folder: Path, *, now: datetime, thresholds: dict[str, int] | None = None) -> None:
@@ -70,6 +71,7 @@ class Repository:
         self.snapshot = Snapshot(expires=self.end("snapshot"))
         self.timestamp = Timestamp(expires=self.end("timestamp"))
         self.delegated: dict[str, Targets] = {}
+        self.contents: dict[str, bytes] = {}
         # The first of each that is signed is 1.
         self.targets.version = self.snapshot.version = self.timestamp.version = 0
         self.writes_root(self.signers["root"])
@@ -112,13 +114,13 @@ class Repository:
     def lists(self, group: str, **artifacts: dict[str, object]) -> None:
         """Sign for these artifacts and no others: what is said of each, by its id with ``_`` for ``-``.
 
-        The bytes of each are its id.
+        The bytes of each are its id, if ``contents`` has no others.
         """
         role = self.delegated[f"artifacts-{group}"]
         role.targets = {}
         for name, custom in artifacts.items():
             artifact = name.replace("_", "-")
-            path, raw = f"artifacts/{group}/{artifact}", artifact.encode()
+            path, raw = f"artifacts/{group}/{artifact}", self.contents.get(artifact, artifact.encode())
             role.targets[path] = TargetFile(
                 len(raw), {"sha256": sha256(raw).hexdigest()}, path, {"custom": custom}
             )
