@@ -155,11 +155,16 @@ class Fetching(FetchDesk):
     async def use(self, file: SignedFile) -> AsyncIterator[int]:
         """Hold a file: a handle of its verified bytes, and it is not removed meanwhile.
 
+        What is here already is lent only as long as it is signed for: it may have been taken back since.
+
         Raises:
+            UnknownError: it is signed for no more.
             FetchError: it is not here and did not come.
             RejectedError: it cannot be here, or was damaged this very moment.
             StorageError: the disk cannot be read.
         """
+        if await self._signed.file(file.artifact) != file:
+            raise RejectedError(f"{file.artifact} is another file by now")
         with self._space.pinned(file.sha256):
             await self.bring(file)
             handle = await self._space.open(file)

@@ -7,6 +7,8 @@ import asyncio
 import gzip
 import os
 import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -20,7 +22,7 @@ from edgeagent.contracts.fetching import FetchTrouble
 from edgeagent.contracts.reports.fetches import CollectRequest, FetchReport, FetchState
 from edgeagent.ids import artifact_id
 from tests.flows.publishing import policy
-from tests.support.agents import AgentProcess
+from tests.support.agents import ROOT, AgentProcess
 from tests.support.bad_servers import BINARY, hangs_after, serves
 from tests.support.brokers import free_port, wait_until
 from tests.support.fetching import signed_file, some_bytes
@@ -207,6 +209,27 @@ def children_of(pid: int) -> list[int]:
     told = [(task / "children").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
     found = [int(child) for text in told for child in text.split()]
     return [child for child in found if b"fetch-artifact" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+@pytest.mark.threat("T37")
+async def test_interrupted_at_the_terminal_what_has_come_stays(agent: AgentProcess) -> None:
+    part = agent.state_dir / "artifacts" / "part" / FILE.sha256
+    async with Portal(hangs_after(CONTENT, 120_000)) as portal:
+        await asyncio.to_thread(served_by, agent, portal.url)
+        words = ("-m", "edgeagent", "--config", str(agent.config), "artifacts", "fetch", ID)
+        typed = await asyncio.create_subprocess_exec(
+            sys.executable, *words, cwd=ROOT, stdout=DEVNULL, stderr=PIPE
+        )
+        await eventually(lambda: part.exists() and part.stat().st_size == 120_000, within=30)
+        typed.send_signal(signal.SIGINT)
+        _, complaint = await asyncio.wait_for(typed.communicate(), 30)
+        left = children_of(agent.pid)
+
+    assert typed.returncode == 130
+    assert b"stopped; 120000 of 200000 bytes are here" in complaint
+    assert b"goes on from there" in complaint
+    assert left == []
+    assert part.stat().st_size == 120_000
 
 
 @pytest.mark.threat("T35")

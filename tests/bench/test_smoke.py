@@ -12,6 +12,8 @@ import pytest
 from bench.commands import CommandRig, measured
 from bench.engine import Size as EngineSize
 from bench.engine import engine_costs, rows
+from bench.fetch import MEBIBYTE
+from bench.fetch import measured as measured_fetch
 from bench.gate import gate_costs, rates
 from bench.native import Tools, compiled
 from bench.rig import Rig
@@ -112,3 +114,10 @@ async def test_the_engine_is_measured_with_and_without_a_past(tmp_path: Path) ->
         "  JOIN operations o ON o.run = i.run WHERE i.state = 'succeeded' AND i.command LIKE 'past-%'",
     )
     assert over == 60
+
+
+@pytest.mark.requirement("F2")
+def test_fetching_is_measured(tmp_path: Path) -> None:
+    told = measured_fetch(tmp_path, size=2 * MEBIBYTE, runs=1)
+
+    assert "fetched and verified, MiB/s" in told

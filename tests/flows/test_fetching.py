@@ -74,6 +74,7 @@ class Desk:
 
     hub: Hub
     source: FakeSource
+    signed: FileList
     fetching: Fetching
     folder: Path
 
@@ -96,19 +97,20 @@ async def desk(folder: Path, *, budget: int = 10_000, has_source: bool = True) -
     async with new_hub(folder) as hub:
         source = FakeSource({FILE.sha256: CONTENT, OTHER.sha256: OTHER_BYTES})
         source.open.set()
+        signed = FileList({FILE.artifact: FILE, OTHER.artifact: OTHER})
         files = ArtifactFiles(folder / "artifacts")
         files.part(FILE.sha256)
         fetching = Fetching(
             ArtifactSpace(files, hub.around, SpaceSettings(budget=budget)),
             source if has_source else None,
-            FileList({FILE.artifact: FILE, OTHER.artifact: OTHER}),
+            signed,
             hub.store,
             hub.around,
             FetchingSettings(),
         )
         running = asyncio.create_task(fetching.run())
         try:
-            yield Desk(hub, source, fetching, folder / "artifacts")
+            yield Desk(hub, source, signed, fetching, folder / "artifacts")
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
@@ -223,6 +225,19 @@ async def test_a_file_that_was_damaged_is_fetched_again_when_it_is_used(tmp_path
             assert os.read(handle, 10_000) == CONTENT
 
         assert at.source.asked == [ID, ID]
+
+
+async def test_what_was_taken_back_is_not_lent_though_it_is_here(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        await at.fetching.bring(FILE)
+        at.signed.files = {FILE.artifact: signed_file(OTHER_BYTES)}
+        with pytest.raises(RejectedError, match="another file"):
+            async with at.fetching.use(FILE):
+                raise AssertionError
+        at.signed.files = {}
+        with pytest.raises(UnknownError):
+            async with at.fetching.use(FILE):
+                raise AssertionError
 
 
 async def test_a_stopped_fetch_leaves_what_has_come(tmp_path: Path) -> None:
