@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,6 +17,8 @@ from edgeagent.ports.artifacts import SignedFile
 from edgeagent.store.artifact_files import ArtifactFiles, Lying
 
 MEBIBYTE: Final = 1024 * 1024
+Live = Callable[[], Mapping[Digest, int]]
+"""Tells what is on its way at this moment, with the bytes that it will have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,11 @@ class ArtifactSpace:
         """Where what has come of a file lies; raises as ``ArtifactFiles.part`` does."""
         return await asyncio.to_thread(self._files.part, file.sha256)
 
+    async def note_part(self, file: SignedFile) -> None:
+        """Note that something was done for its part, by our own clock."""
+        now = self._around.clock.wall().best
+        await asyncio.to_thread(self._files.note_part, file.sha256, now)
+
     async def part_size(self, file: SignedFile) -> int:
         """How many bytes have come of it."""
         return await asyncio.to_thread(self._files.part_size, file.sha256)
@@ -95,31 +102,31 @@ class ArtifactSpace:
                 f"{_mebibytes(self.budget)}: raise it"
             )
 
-    async def make_room(self, file: SignedFile, live: Mapping[Digest, int]) -> CollectReport:
+    async def make_room(self, file: SignedFile, live: Live) -> CollectReport:
         """Remove what nobody uses, until a file fits into the budget.
 
         Args:
             file: which is about to come.
-            live: what is on its way, this one too, with the bytes that it will have.
+            live: tells what is on its way, this one too, with the bytes that it will have.
 
         Raises:
             RejectedError: too much is in use.
             StorageError: the disk does not do it now.
         """
         lying = await asyncio.to_thread(self._files.all)
-        going, left = self._over_budget(lying, live)
+        going, left = self._over_budget(lying, live())
         if left > self.budget:
             raise RejectedError(
                 f"{file.artifact} does not fit beside what is in use or on its way: wait, or raise "
                 f"[artifacts] budget, which is {_mebibytes(self.budget)}"
             )
-        return await self._removed(lying, [(each, Removal.BUDGET) for each in going], dry_run=False)
+        return await self._removed(lying, [(each, Removal.BUDGET) for each in going], live, dry_run=False)
 
-    async def collect(self, live: Mapping[Digest, int], *, dry_run: bool) -> CollectReport:
+    async def collect(self, live: Live, *, dry_run: bool) -> CollectReport:
         """Remove what is too old or too much.
 
         Args:
-            live: what is on its way, with the bytes that it will have.
+            live: tells what is on its way, with the bytes that it will have.
             dry_run: only say what that is.
 
         Raises:
@@ -133,12 +140,12 @@ class ArtifactSpace:
         going: list[tuple[Lying, Removal]] = []
         for each in lying:
             keep = self._settings.keep_parts if each.is_part else self._settings.keep
-            if self._is_free(each, live) and now - each.used > keep.total_seconds():
+            if self._is_free(each, live()) and now - each.used > keep.total_seconds():
                 going.append((each, Removal.ABANDONED if each.is_part else Removal.AGE))
         old = {id(each) for each, _ in going}
-        over, _ = self._over_budget([each for each in lying if id(each) not in old], live)
+        over, _ = self._over_budget([each for each in lying if id(each) not in old], live())
         going += [(each, Removal.BUDGET) for each in over]
-        return await self._removed(lying, going, dry_run=dry_run)
+        return await self._removed(lying, going, live, dry_run=dry_run)
 
     def _is_free(self, each: Lying, live: Collection[Digest]) -> bool:
         return each.sha256 not in live and not (self._pins[each.sha256] and not each.is_part)
@@ -156,12 +163,14 @@ class ArtifactSpace:
         return going, left
 
     async def _removed(
-        self, lying: list[Lying], going: list[tuple[Lying, Removal]], *, dry_run: bool
+        self, lying: list[Lying], going: list[tuple[Lying, Removal]], live: Live, *, dry_run: bool
     ) -> CollectReport:
-        for each, _ in going if not dry_run else []:
-            # It may have been taken into use since we looked.
-            if each.is_part or not self._pins[each.sha256]:
+        for each, _ in [] if dry_run else [*going]:
+            # It may have been taken into use, or taken up again, since we looked.
+            if self._is_free(each, live()):
                 await asyncio.to_thread(self._files.remove, each.sha256, is_part=each.is_part)
+            else:
+                going = [other for other in going if other[0] is not each]
         gone = sum(each.size for each, _ in going)
         kept = sum(each.size for each in lying) - gone
         self.taken = kept + (gone if dry_run else 0)

@@ -206,7 +206,7 @@ class Fetching(FetchDesk):
 
     @override
     async def collect(self, actor: str, *, dry_run: bool) -> CollectReport:
-        report = await self._space.collect(self._live(), dry_run=dry_run)
+        report = await self._space.collect(self._live, dry_run=dry_run)
         if not dry_run:
             await self._record_removed(report, actor)
         return report
@@ -268,7 +268,7 @@ class Fetching(FetchDesk):
             async with self._turns:
                 if errand.is_stopped:
                     raise FetchError(FetchTrouble.STOPPED, _STOPPED)
-                removed = await self._space.make_room(errand.file, self._live())
+                removed = await self._space.make_room(errand.file, self._live)
                 await self._record_removed(removed, "agent")
                 await self._brought(errand)
         except asyncio.CancelledError:
@@ -345,8 +345,8 @@ class Fetching(FetchDesk):
         await self._record(_act(AuditKind.ARTIFACT_NOT_FETCHED, file.artifact, errand.actor, detail))
         log.warning("artifact not fetched", extra={"artifact": file.artifact, **detail})
         errand.notes(state=FetchState.FAILED, trouble=trouble, why=str(why), advice=ADVICE[trouble])
-        size = await self._space.part_size(file)
-        errand.notes(bytes=size)
+        await self._space.note_part(file)
+        errand.notes(bytes=await self._space.part_size(file))
         self._over(errand, errand.report)
         errand.done.set_exception(why)
 

@@ -18,7 +18,7 @@ import os
 import signal
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -195,6 +195,11 @@ class ArtifactFiles:
             return (self._parts / sha256_).lstat().st_size
         except OSError:
             return 0
+
+    def note_part(self, sha256_: Digest, now: datetime) -> None:
+        """Have a part be as old as that; the kernel's clock, by which it was written, may be wrong."""
+        with suppress(OSError):
+            os.utime(self._parts / sha256_, (now.timestamp(), now.timestamp()), follow_symlinks=False)
 
     def all(self) -> list[Lying]:
         """Everything that lies here, least recently used first.
