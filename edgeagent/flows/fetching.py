@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 from typing import Final
 
 from pydantic import JsonValue
@@ -29,6 +28,7 @@ from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.retry import Backoff, BackoffRule
 from edgeagent.errors import AgentError, RejectedError, StorageError, TransientError, UnknownError
 from edgeagent.flows.artifact_space import ArtifactSpace
+from edgeagent.flows.fetch_errand import Errand, report_of
 from edgeagent.flows.fetch_health import ADVICE, fetch_check
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import ArtifactId, Digest
@@ -76,22 +76,6 @@ class FetchingSettings:
     tidy_every: timedelta = timedelta(hours=1)
 
 
-@dataclass(slots=True, eq=False)
-class _Errand:
-    """A file on its way."""
-
-    file: SignedFile
-    actor: str
-    report: FetchReport
-    done: asyncio.Future[None]
-    waiting: int = 0
-    is_stopped: bool = False
-    task: asyncio.Task[None] | None = None
-
-    def notes(self, **changes: object) -> None:
-        self.report = self.report.model_copy(update=changes)
-
-
 class Fetching(FetchDesk):
     """Fetches files.
 
@@ -119,9 +103,9 @@ class Fetching(FetchDesk):
         self._store = store
         self._around = around
         self._settings = settings
-        self._errands: dict[Digest, _Errand] = {}
+        self._errands: dict[Digest, Errand] = {}
         self._ended: dict[ArtifactId, FetchReport] = {}
-        self._new: asyncio.Queue[_Errand] = asyncio.Queue()
+        self._new: asyncio.Queue[Errand] = asyncio.Queue()
         self._turns = asyncio.Semaphore(settings.at_once)
 
     async def run(self) -> None:
@@ -179,7 +163,7 @@ class Fetching(FetchDesk):
     async def fetch(self, artifact: ArtifactId, actor: str) -> FetchReport:
         file = await self._signed.file(artifact)
         errand = await self._begun(file, actor)
-        return _report(file, FetchState.FETCHED, file.length) if errand is None else errand.report
+        return report_of(file, FetchState.FETCHED, file.length) if errand is None else errand.report
 
     @override
     async def progress(self, artifact: ArtifactId) -> FetchReport:
@@ -198,7 +182,7 @@ class Fetching(FetchDesk):
         if errand.waiting:
             raise RejectedError(f"an update waits for {artifact}: cancel that first")
         errand.is_stopped = True
-        if errand.task is not None:
+        if errand.task is not None and not errand.is_ending:
             errand.task.cancel()
         with suppress(AgentError):
             await asyncio.shield(errand.done)
@@ -218,7 +202,7 @@ class Fetching(FetchDesk):
 
     # The way of one.
 
-    def _errand_of(self, artifact: ArtifactId) -> _Errand | None:
+    def _errand_of(self, artifact: ArtifactId) -> Errand | None:
         return next((each for each in self._errands.values() if each.file.artifact == artifact), None)
 
     def _live(self) -> dict[Digest, int]:
@@ -230,7 +214,7 @@ class Fetching(FetchDesk):
             raise RejectedError("there is nowhere to fetch from: [artifacts] source, or [policy] source")
         return self._source
 
-    async def _begun(self, file: SignedFile, actor: str) -> _Errand | None:
+    async def _begun(self, file: SignedFile, actor: str) -> Errand | None:
         """Have a file fetched, unless it is here."""
         errand = self._errands.get(file.sha256)
         if errand is not None:
@@ -244,7 +228,7 @@ class Fetching(FetchDesk):
         done.add_done_callback(lambda future: future.cancelled() or future.exception())
         size = await self._space.part_size(file)
         errand = self._errands.setdefault(
-            file.sha256, _Errand(file, actor, _report(file, FetchState.WAITING, size), done)
+            file.sha256, Errand(file, actor, report_of(file, FetchState.WAITING, size), done)
         )
         if errand.done is done:
             self._ended.pop(file.artifact, None)
@@ -262,7 +246,7 @@ class Fetching(FetchDesk):
             return False
         return True
 
-    async def _run(self, errand: _Errand) -> None:
+    async def _run(self, errand: Errand) -> None:
         begun = self._around.clock.boot()
         try:
             async with self._turns:
@@ -282,7 +266,7 @@ class Fetching(FetchDesk):
         else:
             await self._succeeds(errand, self._around.clock.boot() - begun)
 
-    async def _brought(self, errand: _Errand) -> None:
+    async def _brought(self, errand: Errand) -> None:
         """Try until it is here."""
         file, backoff, failures = errand.file, Backoff(self._settings.backoff), 0
         while True:
@@ -306,12 +290,12 @@ class Fetching(FetchDesk):
             else:
                 return
 
-    async def _tried(self, errand: _Errand) -> None:
+    async def _tried(self, errand: Errand) -> None:
         """Try once; and once more from the beginning, where what lay there was of another file."""
         source = self._known_source()
         for _ in range(2):
             part = await self._space.part(errand.file)
-            began_at = await source.bring(errand.file, part, partial(_tells, errand))
+            began_at = await source.bring(errand.file, part, errand.tells)
             try:
                 await self._space.take(errand.file)
             except WrongBytesError as why:
@@ -322,8 +306,8 @@ class Fetching(FetchDesk):
                 return
         raise FetchError(FetchTrouble.WRONG_BYTES, "what came is not the file that was signed")
 
-    async def _succeeds(self, errand: _Errand, took: timedelta) -> None:
-        file = errand.file
+    async def _succeeds(self, errand: Errand, took: timedelta) -> None:
+        file, errand.is_ending = errand.file, True
         self._around.metrics.fetches.labels("fetched").inc()
         detail: dict[str, JsonValue] = {
             "sha256": file.sha256,
@@ -333,11 +317,11 @@ class Fetching(FetchDesk):
         }
         await self._record(_act(AuditKind.ARTIFACT_FETCHED, file.artifact, errand.actor, detail))
         log.info("artifact fetched", extra={"artifact": file.artifact, **detail})
-        self._over(errand, _report(file, FetchState.FETCHED, file.length, tries=errand.report.tries))
+        self._over(errand, report_of(file, FetchState.FETCHED, file.length, tries=errand.report.tries))
         errand.done.set_result(None)
 
-    async def _fails(self, errand: _Errand, why: AgentError) -> None:
-        file = errand.file
+    async def _fails(self, errand: Errand, why: AgentError) -> None:
+        file, errand.is_ending = errand.file, True
         trouble = why.trouble if isinstance(why, FetchError) else FetchTrouble.FAILED
         if trouble is FetchTrouble.STOPPED:
             self._around.metrics.fetches.labels(trouble).inc()
@@ -350,7 +334,7 @@ class Fetching(FetchDesk):
         self._over(errand, errand.report)
         errand.done.set_exception(why)
 
-    def _over(self, errand: _Errand, report: FetchReport) -> None:
+    def _over(self, errand: Errand, report: FetchReport) -> None:
         del self._errands[errand.file.sha256]
         self._ended.pop(errand.file.artifact, None)
         self._ended[errand.file.artifact] = report
@@ -378,16 +362,6 @@ class Fetching(FetchDesk):
             await self._store.write(lambda tx: audit.append(tx, [act], stamp))
         except StorageError as why:
             log.warning("an artifact's fate is not on record", extra={"kind": act.kind, "why": str(why)})
-
-
-def _tells(errand: _Errand, size: int) -> None:
-    errand.notes(bytes=min(size, errand.file.length))
-
-
-def _report(file: SignedFile, state: FetchState, size: int, *, tries: int = 0) -> FetchReport:
-    return FetchReport(
-        artifact=file.artifact, sha256=file.sha256, length=file.length, state=state, bytes=size, tries=tries
-    )
 
 
 def _act(kind: AuditKind, subject: str, actor: str, detail: dict[str, JsonValue]) -> Act:
