@@ -1,0 +1,89 @@
+"""A file for devices on its way from the policy's own repository to the hub, restarted and revoked."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from edgeagent.clock import BUILT_AT
+from edgeagent.ids import artifact_id
+from tests.flows.publishing import policy
+from tests.support.agents import AgentProcess
+from tests.support.brokers import free_port, wait_until
+from tests.support.fetching import lays_out, signed_file, some_bytes
+from tests.support.stores import query
+from tests.support.tuf_repository import DAY, Repository
+
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("F2", "V3")]
+
+ID: Final = artifact_id("plug-1")
+CONTENT: Final = some_bytes(100_000)
+FILE: Final = signed_file(CONTENT, artifact=ID, group="plugs")
+PLUG: Final[dict[str, object]] = {"family": "tasmota", "models": ["PM-1"], "version": "14.1.0"}
+KINDS: Final = "SELECT kind, subject FROM audit WHERE kind LIKE 'artifact_%fetched' ORDER BY number"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    made = Repository(tmp_path / "repository", now=BUILT_AT + DAY)
+    made.publishes(policy(1))
+    made.delegates("plugs")
+    made.contents[ID] = CONTENT
+    made.lists("plugs", plug_1=PLUG)
+    return made
+
+
+@pytest.fixture
+def agent(tmp_path: Path, repository: Repository) -> Iterator[AgentProcess]:
+    sections = (
+        f'[broker]\nport = {free_port()}\n[policy]\nsource = "{repository.folder}"\nroot = "root.json"\n'
+        'refresh = "1s"\n'
+    )
+    with closing(AgentProcess(tmp_path / "hub", sections)) as process:
+        (process.folder / "root.json").write_bytes(repository.first_root)
+        process.start()
+        wait_until(lambda: process.status().policy.version == 1, "the policy", within=60)
+        yield process
+
+
+def test_what_is_not_published_yet_is_told_and_comes_once_it_is(
+    agent: AgentProcess, repository: Repository
+) -> None:
+    early = agent.run("artifacts", "fetch", ID)
+    warned = agent.run("health")
+    lays_out(repository.folder, FILE, CONTENT)
+    fetched = agent.run("artifacts", "fetch", ID)
+    well = agent.run("health")
+    agent.kill()
+    agent.start()
+    again = agent.run("artifacts", "fetch", ID)
+    verified = agent.run("artifacts", "verify")
+
+    assert early.returncode == 1
+    assert "there is no artifacts/plugs/plug-1" in early.stderr
+    assert "copies the repository's targets folder" in early.stderr
+    assert "not fetched: plug-1; missing" in warned.stdout
+    assert (fetched.returncode, again.returncode, verified.returncode) == (0, 0, 0)
+    assert f"plug-1 is here, whole: 100000 bytes, sha256 {FILE.sha256}" in fetched.stdout
+    assert "not fetched" not in well.stdout
+    assert query(agent.database, KINDS) == [("artifact_not_fetched", ID), ("artifact_fetched", ID)]
+
+
+def test_what_was_taken_back_is_refused_though_it_lies_here(
+    agent: AgentProcess, repository: Repository
+) -> None:
+    lays_out(repository.folder, FILE, CONTENT)
+    assert agent.run("artifacts", "fetch", ID).returncode == 0
+
+    repository.lists("plugs")
+    repository.signs_timestamp()
+    wait_until(lambda: "revoked" in agent.run("artifacts", "list").stdout, "the revocation", within=60)
+    refused = agent.run("artifacts", "fetch", ID)
+    unknown = agent.run("artifacts", "fetch", "plug-9")
+
+    assert refused.returncode == 1
+    assert "plug-1 was taken back" in refused.stderr
+    assert unknown.returncode == 1
+    assert "nobody signs for plug-9" in unknown.stderr
