@@ -15,6 +15,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from edgeagent.contracts.actions import ActionName
+from edgeagent.contracts.firmware import FirmwareRecipe
 from edgeagent.contracts.recipes import Denial, Question, Recipe
 from edgeagent.contracts.scalars import Words
 from edgeagent.contracts.sources import (
@@ -193,6 +194,7 @@ class DeviceProfile(Part):
         refusals: what refutes any of them.
         read: how readings are asked for; what is not named is asked for by the action ``refresh``.
         probe: what is asked when the device comes online, and how often from then on.
+        firmware: how an image is installed; None for a family that is not updated over the air.
     """
 
     format: Literal[1]
@@ -227,3 +229,4 @@ class DeviceProfile(Part):
     refusals: Annotated[tuple[Denial, ...], Field(alias="refusal", max_length=8)] = ()
     read: Annotated[tuple[Question, ...], Field(max_length=16)] = ()
     probe: Question | None = None
+    firmware: FirmwareRecipe | None = None

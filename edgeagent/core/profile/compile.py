@@ -17,6 +17,7 @@ from edgeagent.core.profile.commands import Commands, Work
 from edgeagent.core.profile.decode import AVAILABILITY, Decoded, TopicReader
 from edgeagent.core.profile.drafts import Carries, TopicDraft
 from edgeagent.core.profile.extraction import Names
+from edgeagent.core.profile.firmware import FirmwarePlan, topics_of, update_plan
 from edgeagent.core.profile.layout import Layout, Outline
 from edgeagent.core.profile.match import covers
 from edgeagent.core.profile.parameters import Gateway, ParameterValue, identifying, settle
@@ -144,6 +145,19 @@ class CompiledDevice:
         """What is asked of the device when it has come online; None when nothing is."""
         return self._commands.probe(number=number)
 
+    def firmware(self, *, url: str, version: str, number: int) -> FirmwarePlan:
+        """How an image is installed.
+
+        Args:
+            url: where whoever fetches it finds it.
+            version: which one it is.
+            number: as of ``plan``.
+
+        Raises:
+            MalformedError: the family is not updated over the air, or cannot take such an address or version.
+        """
+        return update_plan(self._outline, url=url, version=version, number=number)
+
 
 def compile_device(
     profile: DeviceProfile, device: DeviceId, parameters: Mapping[str, object], *, gateway: Gateway
@@ -167,7 +181,7 @@ def compile_device(
     for name, reading in profile.readings.items():
         layout.add_reading(name, reading, specs[name])
     commands = Commands(outline)
-    for text, names in commands.answers():
+    for text, names in (*commands.answers(), *topics_of(outline)):
         layout.add_answer(text, names)
     watched = tuple(_watched(outline))
     return CompiledDevice(outline, commands, _subscriptions(layout), watched, _readers(layout, watched))

@@ -122,7 +122,8 @@ class _Pattern:
             raw = derive(rule, document, captures)
             if isinstance(raw, list) and parameter.type is ParameterType.INTEGER:
                 raw = raw[0] if raw else None
-            if raw is not None:
+            # An empty text tells nothing: what may be without a value is.
+            if raw is not None and not (raw == "" and parameter.optional):
                 value = check(parameter, raw)
                 values[name] = list(value) if isinstance(value, tuple) else value
         return values

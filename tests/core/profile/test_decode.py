@@ -238,12 +238,13 @@ def test_a_stored_message_where_state_and_command_share_a_topic_is_told_and_read
 
 
 @pytest.mark.requirement("C1")
-def test_what_a_command_sets_is_state_and_so_are_presence_and_firmware() -> None:
+def test_what_a_command_sets_is_state_and_so_is_what_a_profile_says_is() -> None:
     plug = tasmota(light=5)
 
     state = {name for name in plug.readings if plug.spec(name).state}
 
-    assert state == {"availability", "power", "brightness", "color_temperature", "color", "firmware"}
+    settable = {"power", "brightness", "color_temperature", "color"}
+    assert state == settable | {"availability", "firmware", "hardware"}
     assert plug.spec(plug.availability).kind is ReadingKind.TEXT
 
 

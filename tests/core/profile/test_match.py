@@ -65,6 +65,7 @@ def test_a_tasmota_proposes_itself_with_all_that_its_profile_needs() -> None:
         "relays": [1],
         "light": 0,
         "own_topics": False,
+        "model": "Sonoff Basic",
         "on_word": "ON",
         "off_word": "OFF",
         "online_word": "Online",
@@ -146,6 +147,10 @@ def test_a_name_for_people_is_cleaned_and_one_that_is_missing_is_the_id() -> Non
     assert proposed(dn="  ").label == PLUG
     assert proposed(dn=None).label == PLUG
     assert len(proposed(dn="x" * 200).label) == 64
+
+
+def test_an_optional_word_that_is_empty_is_left_out_and_hinders_no_proposal() -> None:
+    assert "model" not in proposed(md="").parameters
 
 
 def test_an_empty_message_takes_an_announcement_back() -> None:
