@@ -14,7 +14,7 @@ from edgeagent.contracts.profile import DeviceProfile
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.profile.channels import channels_of
 from edgeagent.core.profile.commands import Commands, Work
-from edgeagent.core.profile.decode import AVAILABILITY, Decoded, TopicReader
+from edgeagent.core.profile.decode import AVAILABILITY, Decoded, Presence, TopicReader
 from edgeagent.core.profile.drafts import Carries, TopicDraft
 from edgeagent.core.profile.extraction import Names
 from edgeagent.core.profile.firmware import FirmwarePlan, topics_of, update_plan
@@ -25,7 +25,7 @@ from edgeagent.core.profile.plan import Needed, Plan, Step
 from edgeagent.core.profile.spec import AVAILABILITY_SPEC, ReadingSpec, specs_of
 from edgeagent.core.profile.templates import template
 from edgeagent.errors import MalformedError
-from edgeagent.ids import DeviceId, ReadingName, TopicFilter, topic_filter
+from edgeagent.ids import DeviceId, ReadingName, Topic, TopicFilter, topic_filter
 
 __all__ = ["CompiledDevice", "Gateway", "compile_device"]
 
@@ -41,6 +41,8 @@ class CompiledDevice:
         subscriptions: its topics, each with its session.
         command_topics: filters on which a retained message would act at its next reconnect.
         actions: what it can do, narrowed to it.
+        common: those of its topics that other devices may listen to as well, such as a bridge's.
+        answers_only: those of them on which nothing but answers comes.
         probe_every: how often it is asked whether it is there; None: when it comes online only.
     """
 
@@ -50,7 +52,7 @@ class CompiledDevice:
         self,
         outline: Outline,
         commands: Commands,
-        subscriptions: tuple[Subscription, ...],
+        topics: Mapping[Topic, TopicDraft],
         command_topics: tuple[TopicFilter, ...],
         readers: Mapping[str, TopicReader],
     ) -> None:
@@ -59,7 +61,15 @@ class CompiledDevice:
         self.parameters: dict[str, ParameterValue] = {
             name: value for name, value in outline.scope.values.items() if name in outline.profile.parameters
         }
-        self.subscriptions = subscriptions
+        self.subscriptions = tuple(
+            Subscription(TopicFilter(topic), draft.session, draft.retain_handling)
+            for topic, draft in topics.items()
+        )
+        common = {topic: draft for topic, draft in topics.items() if draft.is_common}
+        self.common: frozenset[str] = frozenset(common)
+        self.answers_only: frozenset[str] = frozenset(
+            topic for topic, draft in common.items() if draft.carries == {Carries.ANSWER}
+        )
         self.command_topics = command_topics
         self.actions = commands.actions
         probe = outline.profile.probe
@@ -184,22 +194,18 @@ def compile_device(
     for text, names in (*commands.answers(), *topics_of(outline)):
         layout.add_answer(text, names)
     watched = tuple(_watched(outline))
-    return CompiledDevice(outline, commands, _subscriptions(layout), watched, _readers(layout, watched))
-
-
-def _subscriptions(layout: Layout) -> tuple[Subscription, ...]:
-    return tuple(
-        Subscription(TopicFilter(topic), draft.session, draft.retain_handling)
-        for topic, draft in layout.topics.items()
-    )
+    return CompiledDevice(outline, commands, layout.topics, watched, _readers(layout, watched))
 
 
 def _readers(layout: Layout, watched: tuple[TopicFilter, ...]) -> dict[str, TopicReader]:
-    proof, names = _proof(layout), Names()
+    proof = _proof(layout)
+    combined = layout.outline.profile.availability.combine == "all"
+    known = (Names(), Presence() if combined else None)
     return {
         topic: TopicReader(
+            topic,
             draft.build(),
-            names,
+            known,
             most_bytes=layout.outline.profile.most_bytes,
             proves=_proves(draft, proof),
             is_watched=any(covers(each, topic) for each in watched),

@@ -6,7 +6,7 @@ import pytest
 
 from edgeagent.contracts.mqtt import RetainHandling, Session
 from edgeagent.core.profile.compile import compile_device
-from edgeagent.core.profile.match import Matcher, Proposal, Removal, covers
+from edgeagent.core.profile.match import Announced, Matcher, Proposal, Removal, covers
 from tests.core.profile.building import GATEWAY, PLUG, SHELLY, family, thing
 
 pytestmark = [pytest.mark.requirement("M4"), pytest.mark.requirement("M1")]
@@ -38,7 +38,7 @@ CONFIG: dict[str, object] = {
 }
 
 
-def announced(**changes: object) -> Proposal | Removal | None:
+def announced(**changes: object) -> Announced | None:
     """What becomes of a Tasmota announcement that differs from an ordinary one in this."""
     return MATCHER.match(f"tasmota/discovery/{PLUG}/config", json.dumps(CONFIG | changes).encode())
 
