@@ -101,6 +101,8 @@ class Checker:
         found.unless(allowed, f"{place}.each", "the action has no channels")
         self.check_only_if(f"{place}.only_if", recipe.only_if)
 
+        in_time = recipe.settles is None or recipe.settles < recipe.within
+        found.unless(in_time, f"{place}.settles", "longer than an answer may take")
         answers = any(isinstance(proof, Reply) for proof in recipe.confirm)
         asked = action is not CATALOGUE[ActionName.REFRESH] or answers
         found.unless(asked, f"{place}.confirm", "what is read afresh comes in a reply: name it")

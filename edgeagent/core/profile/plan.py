@@ -138,6 +138,7 @@ def command_step(recipe: Recipe, refusals: Sequence[Denial], ground: Ground, wis
         cycle=cycles[0] if cycles else None,
         refusals=tuple(refusal_of(rule, ground) for rule in denials),
         within=recipe.within,
+        settles=recipe.settles,
     )
     return Step(topic=published, payload=payload_of(recipe.publish, ground), expectation=expectation)
 

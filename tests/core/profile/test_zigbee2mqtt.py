@@ -296,6 +296,11 @@ class TestConfirmation:
         assert step is not None
         assert (step.topic, json.loads(step.payload)) == ("zigbee2mqtt/lamp/get", {"brightness": ""})
 
+    def test_it_is_read_back_when_it_has_settled_and_not_when_the_time_is_over(self) -> None:
+        expectation = admitted(light()).plan(ActionName.POWER, {"on": True}, number=7).steps[0].expectation
+
+        assert (expectation.best, expectation.settles) == (Level.ACCEPTED, timedelta(seconds=1))
+
     def test_a_sensor_that_sleeps_is_asked_nothing(self) -> None:
         assert admitted(number("temperature")).questions(iter(range(9))) == ()
 
