@@ -239,3 +239,46 @@ def test_a_profile_without_announcements_is_admitted_by_hand_only() -> None:
 )
 def test_a_filter_covers_what_the_standard_says(topic_filter: str, topic: str, covered: bool) -> None:  # noqa: FBT001 - a table's outcome
     assert covers(topic_filter, topic) is covered
+
+
+TREE = thing("""
+[parameter.lit]
+type = "boolean"
+optional = true
+
+[parameter.gangs]
+type = "integers"
+optional = true
+
+[parameter.kind]
+type = "choice"
+choices = ["new", "old"]
+optional = true
+
+[[match]]
+topic = "tree/{id}"
+device = "{id}"
+
+[match.bind]
+topic = "{id}"
+lit = { take = "$.has", holds = ["$.name == 'light'", "$.set == true"] }
+gangs = { take = "$.has", holds = ["$.set == true"], collect = "name", numbers = { left = 1, right = 2 } }
+kind = { take = "$.has", collect = "name", first = { fresh = "new", stale = "old" } }
+""")
+
+
+def grown(has: object) -> object:
+    """What is bound of a tree of abilities."""
+    found = Matcher([TREE]).match("tree/x", json.dumps({"has": has}).encode())
+    return {**found.parameters} if isinstance(found, Proposal) else found
+
+
+def test_a_tree_of_abilities_is_searched_however_deep_and_whatever_else_is_in_it() -> None:
+    deep = [{"in": [{"name": "light", "set": True}, None, 7, "light"]}, {"name": "right", "set": True}]
+    old = [{"name": "stale"}, {"name": "left", "set": False}, {"name": ["light"], "set": True}]
+
+    assert grown(deep) == {"topic": "x", "lit": True, "gangs": [2]}
+    assert grown(old) == {"topic": "x", "lit": False, "gangs": [], "kind": "old"}
+    assert grown([*old, {"name": "fresh"}]) == {"topic": "x", "lit": False, "gangs": [], "kind": "new"}
+    assert grown(None) == {"topic": "x"}
+    assert grown("light") == {"topic": "x", "lit": False, "gangs": []}
