@@ -5,12 +5,14 @@ one is made again. The address and the version are values in the place of whole 
 device could not hold, or not fetch from, is refused before anything is sent.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import count
 from typing import Final
 from urllib.parse import urlsplit
+
+from pydantic import JsonValue
 
 from edgeagent.contracts.firmware import Cancel, Fetches, FirmwareRecipe, FirmwareStep, Gauge
 from edgeagent.contracts.recipes import Denial, Reply
@@ -18,7 +20,7 @@ from edgeagent.core.lease import Parent
 from edgeagent.core.profile.layout import Outline
 from edgeagent.core.profile.parameters import URL, VERSION, Scope, applies
 from edgeagent.core.profile.paths import getter, path
-from edgeagent.core.profile.plan import Ground, Step, answers_of, asking, payload_of, refusal_of
+from edgeagent.core.profile.plan import Ground, Step, all_values, answers_of, asking, payload_of, refusal_of
 from edgeagent.core.profile.predicates import predicate
 from edgeagent.core.profile.shared import parent_of
 from edgeagent.core.updating import Meter, UpdateStep, Verification
@@ -138,15 +140,16 @@ def _check_url(recipe: FirmwareRecipe, url: str) -> None:
         raise MalformedError(f"it fetches over {' or '.join(sorted(_SCHEMES[recipe.fetches]))}")
 
 
-def _grounds(outline: Outline, values: dict[str, str], number: int) -> Iterator[Ground]:
-    own_topics = {name: frozenset(topics) for name, topics in outline.own_topics.items()}
+def _grounds(outline: Outline, values: Mapping[str, JsonValue], number: int) -> Iterator[Ground]:
+    names = outline.names_for(None)
     for added in count():
+        own = (number + added) % _NUMBERS
         yield Ground(
             scope=outline.scope,
-            values=dict(values),
-            number=(number + added) % _NUMBERS,
-            names=outline.names_for(None),
-            own_topics=own_topics,
+            values=all_values(outline.scope, values, own),
+            number=own,
+            names=names,
+            own_topics=outline.own_topics,
         )
 
 
@@ -168,7 +171,7 @@ def _step(step: FirmwareStep, refusals: tuple[Denial, ...], ground: Ground) -> U
 
 
 def _meter(rule: Gauge, ground: Ground) -> Meter:
-    values = ground.all_values
+    values = ground.values
     return Meter(
         topic=ground.topic(rule.topic),
         tests=tuple(predicate(text).bind(values) for text in rule.when),
