@@ -4,13 +4,14 @@ Everything is bounded: a device chooses the texts, so that none may grow by bein
 """
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 from pydantic import JsonValue
 
 from edgeagent.contracts.door import ReadingValue
 from edgeagent.contracts.profile import Derived
-from edgeagent.core.profile.paths import Missing, getter, path, same
+from edgeagent.core.profile.paths import Get, Missing, getter, path, same
 from edgeagent.core.profile.predicates import Test, predicate
 from edgeagent.core.profile.templates import whole
 from edgeagent.errors import MalformedError
@@ -39,7 +40,7 @@ def derive(rule: str | Derived, document: ReadingValue, captures: Mapping[str, s
     if rule.collect is not None:
         raw = _collected(raw, rule)
     elif rule.holds:
-        tests = _tests(rule)
+        tests = _tests(rule.holds)
         return any(all(test(each) for test in tests) for each in _objects(raw))
     if rule.among is not None:
         return any(same(raw, each) for each in rule.among)
@@ -54,8 +55,13 @@ def _take(text: str, document: ReadingValue, captures: Mapping[str, str]) -> Rea
         return captures[named.name]
     if not text.startswith("$"):
         return text
-    found = getter(path(text))(document)
+    found = _place(text)(document)
     return None if isinstance(found, Missing) else found
+
+
+@lru_cache(maxsize=1024)
+def _place(text: str) -> Get:
+    return getter(path(text))
 
 
 def _scalar(raw: ReadingValue) -> str | int | float | bool | None:
@@ -108,17 +114,22 @@ def _objects(raw: ReadingValue) -> Iterator[dict[str, ReadingValue]]:
         seen += 1
         if isinstance(value, dict):
             yield value
-            waiting.extend(reversed(list(value.values())))
-        elif isinstance(value, list):
-            waiting.extend(reversed(value[:_MOST_MEMBERS]))
+            within = [each for each in value.values() if type(each) is dict or type(each) is list]
+        else:
+            members = value[:_MOST_MEMBERS] if isinstance(value, list) else []
+            within = [each for each in members if type(each) is dict or type(each) is list]
+        within.reverse()
+        waiting += within
 
 
-def _tests(rule: Derived) -> list[Test]:
-    return [predicate(text).bind({}) for text in rule.holds]
+@lru_cache(maxsize=256)
+def _tests(holds: tuple[str, ...]) -> tuple[Test, ...]:
+    # Asked of every device in a list: bound once.
+    return tuple(predicate(text).bind({}) for text in holds)
 
 
 def _collected(raw: ReadingValue, rule: Derived) -> list[ReadingValue]:
-    tests = _tests(rule)
+    tests = _tests(rule.holds)
     fitting = (each for each in _objects(raw) if all(test(each) for test in tests))
     return [each[rule.collect] for each in fitting if rule.collect is not None and rule.collect in each]
 
