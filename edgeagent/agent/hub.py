@@ -172,7 +172,7 @@ class Hub:
             "broker-watch": watch.run,
             **time.flows,
         }
-        flows["probes"] = self._probes(devices, confirmations)
+        flows |= self._attend(devices, confirmations)
         flows["tallies"] = (tallies := Tallies(store, around)).run
         checkpoints = Checkpoints(store, key, around, settings.audit_settings(config))
         commands = await self._commands(worlds, settling, confirmations, tallies, flows)
@@ -252,13 +252,13 @@ class Hub:
         certificates = settings.certificate_files(self.config, self.path)
         return Lookout(store, around, uplink, tallies, certificates, [self.files.check])
 
-    def _probes(self, devices: Devices, confirmations: Confirmations) -> Flow:
-        """Build what asks devices how they are."""
+    def _attend(self, devices: Devices, confirmations: Confirmations) -> dict[str, Flow]:
+        """Build what asks devices how they are, and follows those that go by another name."""
         probes = Probes(self.bus, devices, self.around)
         confirmations.when_back(probes.ask_all)
         confirmations.when_online(probes.ask)
         devices.when_admitted(probes.ask)
-        return probes.run
+        return {"probes": probes.run, "announcements": devices.follow}
 
     async def _commands(
         self,

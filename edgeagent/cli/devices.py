@@ -9,7 +9,14 @@ from edgeagent.cli.asking import agent_of
 from edgeagent.cli.printing import safe, show_json, table
 from edgeagent.cli.times import Times, ago
 from edgeagent.cli.words import Nouns
-from edgeagent.contracts.reports.devices import AdmitRequest, DeviceReport, DevicesReport, ForgottenReport
+from edgeagent.contracts.firmware import Fetches
+from edgeagent.contracts.reports.devices import (
+    AdmitRequest,
+    DeviceReport,
+    DevicesReport,
+    ForgottenReport,
+    UpdatesReport,
+)
 from edgeagent.errors import RejectedError
 from edgeagent.ids import device_id
 from edgeagent.ids import label as checked_label
@@ -119,6 +126,7 @@ def _print_device(device: DeviceReport, times: Times, *, as_json: bool) -> None:
     print(f"{device.device}  {safe(device.label)}  ({device.profile}, {_online(device.online)})")
     print(f"state version {device.version}, etag {device.etag}; heard {ago(device.heard)}")
     print(f"actions: {' '.join(device.actions) or 'none'}")
+    print(f"updates: {_updates(device.updates)}")
     table(
         ("reading", "value", "unit", "version", "changed", "live"),
         [
@@ -133,6 +141,17 @@ def _print_device(device: DeviceReport, times: Times, *, as_json: bool) -> None:
             for name, reading in device.readings.items()
         ],
     )
+
+
+def _updates(updates: UpdatesReport | None) -> str:
+    """How its firmware is updated, in a line."""
+    if updates is None:
+        return "none over the air"
+    who = "its bridge fetches" if updates.fetches is Fetches.BRIDGE else f"it fetches over {updates.fetches}"
+    back = "goes back" if updates.reversible else "does not go back"
+    stop = "can be called off" if updates.cancellable else "cannot be called off"
+    busy = "" if updates.occupies is None else f", occupies its {updates.occupies}"
+    return f"{who}, {back}, {stop}{busy}; {updates.running} tells the version"
 
 
 def _online(online: bool | None) -> str:  # noqa: FBT001 - a state, not a switch

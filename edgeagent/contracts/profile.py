@@ -15,12 +15,14 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from edgeagent.contracts.actions import ActionName
+from edgeagent.contracts.firmware import FirmwareRecipe
 from edgeagent.contracts.recipes import Denial, Question, Recipe
 from edgeagent.contracts.scalars import Words
 from edgeagent.contracts.sources import (
     Availability,
     Message,
     Part,
+    PathText,
     Predicates,
     Reading,
     Scalars,
@@ -120,6 +122,11 @@ class Derived(Part):
             parameter that holds one integer, the first of them.
         numbered: of an object, the numbers at the end of those keys that begin with this text.
         among: whether it is one of these values, as a truth.
+        holds: whether any object in it, however deep, is as these predicates say, as a truth; with
+            ``collect`` only those objects are looked at.
+        collect: of all objects in it, however deep, the values of this key, as a list.
+        first: of a list, the value of the first of these texts that is in it.
+        numbers: of a list, the numbers for which its texts stand, each once and in order.
     """
 
     take: ShortText
@@ -131,6 +138,10 @@ class Derived(Part):
     positions: Scalars | None = None
     numbered: ShortText | None = None
     among: Scalars | None = None
+    holds: Predicates = ()
+    collect: ShortText | None = None
+    first: Annotated[dict[ShortText, ShortText], Field(min_length=1, max_length=16)] | None = None
+    numbers: Annotated[dict[ShortText, int], Field(min_length=1, max_length=64)] | None = None
 
 
 class Match(Part):
@@ -138,6 +149,9 @@ class Match(Part):
 
     Attributes:
         topic: the topic; ``{name}`` captures one whole level.
+        each: a list in the message, each of whose members is a document that announces a device; a
+            device that the list does not have any more takes its announcement back.
+        most_bytes: of the message, where it may be longer than others of the family.
         when: predicates on the document.
         device: its native identity.
         bind: parameters by name.
@@ -145,9 +159,13 @@ class Match(Part):
         model: its model.
         firmware: its version.
         removed_by: ``empty``: an empty payload takes the announcement back.
+        follow: parameters that are taken over when an admitted device announces them anew, such as a name
+            by which it is addressed; what the topic captures must be as it was.
     """
 
     topic: TopicText
+    each: PathText | None = None
+    most_bytes: Annotated[int, Field(ge=64, le=1024 * 1024)] | None = None
     when: Predicates = ()
     device: ShortText | Derived
     bind: Annotated[dict[Word, ShortText | Derived], Field(max_length=32)] = Field(default_factory=dict)
@@ -155,6 +173,7 @@ class Match(Part):
     model: ShortText | Derived | None = None
     firmware: ShortText | Derived | None = None
     removed_by: Literal["empty"] | None = None
+    follow: Annotated[tuple[Word, ...], Field(max_length=4)] = ()
 
 
 class Shared(Part):
@@ -193,6 +212,7 @@ class DeviceProfile(Part):
         refusals: what refutes any of them.
         read: how readings are asked for; what is not named is asked for by the action ``refresh``.
         probe: what is asked when the device comes online, and how often from then on.
+        firmware: how an image is installed; None for a family that is not updated over the air.
     """
 
     format: Literal[1]
@@ -227,3 +247,4 @@ class DeviceProfile(Part):
     refusals: Annotated[tuple[Denial, ...], Field(alias="refusal", max_length=8)] = ()
     read: Annotated[tuple[Question, ...], Field(max_length=16)] = ()
     probe: Question | None = None
+    firmware: FirmwareRecipe | None = None

@@ -160,6 +160,8 @@ class Recipe(Part):
         confirm: what proves it, each with its level.
         fail: what refutes it, besides what refutes any command of the profile.
         within: how long an answer may take.
+        settles: how long the effect takes once all was heard that ``confirm`` can tell; where more has to be
+            proven it is read back then. None: when ``within`` is over.
         occupies: what of ``shared`` is occupied while it is carried out.
     """
 
@@ -172,6 +174,7 @@ class Recipe(Part):
     confirm: Annotated[tuple[Confirmation, ...], Field(min_length=1, max_length=8)]
     fail: Annotated[tuple[Denial, ...], Field(max_length=8)] = ()
     within: Duration
+    settles: Duration | None = None
     occupies: Word | None = None
 
 

@@ -184,10 +184,13 @@ class Availability(Part):
         words: of those sources that have none.
         traffic: whether a live message proves that the device is there; not so behind a bridge that
             repeats what it remembers.
+        combine: ``last``: what was told last counts; ``all``: it is there only while no topic says that
+            it is not, such as that of the bridge before it.
         silent_after: a device of which nothing was heard for so long is taken for gone.
     """
 
     sources: Annotated[tuple[Source, ...], Field(alias="from", max_length=8)] = ()
     words: Annotated[dict[ShortText, Texts], Field(max_length=8)] | None = None
     traffic: bool = True
+    combine: Literal["last", "all"] = "last"
     silent_after: Duration | None = None

@@ -30,6 +30,8 @@ class AuditKind(StrEnum):
     """The agent has stopped in order."""
     DEVICE_ADMITTED = "device_admitted"
     """A device was admitted, by whom."""
+    DEVICE_MOVED = "device_moved"
+    """A device announced itself by another name, and is spoken to by that."""
     DEVICE_FORGOTTEN = "device_forgotten"
     """A device was forgotten, by whom."""
     RETAINED_COMMAND = "retained_command"

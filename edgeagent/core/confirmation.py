@@ -142,6 +142,8 @@ class Expectation:
         cycle: what it proves that the device goes away and comes back; None: nothing.
         refusals: messages that refute.
         within: how long it may take.
+        settles: how long the effect takes once the best proof was heard; it can be read back then. None:
+            when ``within`` is over.
     """
 
     published: Topic
@@ -150,6 +152,13 @@ class Expectation:
     cycle: Level | None = None
     refusals: tuple[Refusal, ...] = ()
     within: timedelta
+    settles: timedelta | None = None
+
+    @property
+    def best(self) -> Level:
+        """The highest level that can be heard."""
+        levels = [answer.level for answer in self.answers] + [echo.level for echo in self.echoes]
+        return max([*levels, self.cycle or Level.SENT], key=list(Level).index)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

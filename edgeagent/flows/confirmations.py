@@ -50,6 +50,8 @@ class Waiter:
         self.seen: Confirmed | Contradicted | None = None
         self._wish = wish
         self._sent_at: int | None = None
+        # When the best was heard that can be, where that shortens the wait.
+        self._settling_since: int | None = None
         self._stirred = asyncio.Event()
 
     @property
@@ -67,6 +69,11 @@ class Waiter:
         """Whether anything was heard that answers the message."""
         return self.progress.confirmed is not None
 
+    @property
+    def is_settling(self) -> bool:
+        """Whether nothing better can be heard, so that it is waited for the effect and no answer."""
+        return self._settling_since is not None
+
     def narrow(self) -> None:
         """Take only what carries our number for an answer from here on."""
         numbered = tuple(answer for answer in self.expectation.answers if answer.correlate is not None)
@@ -83,13 +90,20 @@ class Waiter:
     def left(self, now: timedelta) -> timedelta:
         """How much of the step's time is left."""
         sent = now if self._sent_at is None else timedelta(microseconds=self._sent_at // 1000)
-        return max(timedelta(0), sent + self.expectation.within - now)
+        until = sent + self.expectation.within
+        if self._settling_since is not None and self.expectation.settles is not None:
+            since = timedelta(microseconds=self._settling_since // 1000)
+            until = min(until, since + self.expectation.settles)
+        return max(timedelta(0), until - now)
 
     def hear(self, message: Inbound, decoded: Decoded) -> None:
         """Take a message of the device into account."""
         after = self._sent_at is not None and message.heard > self._sent_at
         heard = Heard(topic=message.topic, decoded=decoded, retained=message.retain, after=after)
         self.progress = hear(self.expectation, self.progress, heard)
+        best = self.progress.confirmed
+        if self.expectation.settles is not None and not self.is_settling and best is not None:
+            self._settling_since = message.heard if best.level.reaches(self.expectation.best) else None
         if self._wish is not None and self.seen is None:
             self.seen = read_back(self._wish, self.expectation, heard)
         self._stirred.set()

@@ -173,13 +173,17 @@ class Desk:
                 is_over=is_open_question and waiter.is_answered,
             )
 
-        left = waiter.left(self._around.clock.boot())
+        left, settling = waiter.left(self._around.clock.boot()), waiter.is_settling
+
+        def shortened() -> bool:
+            return waiter.is_settling is not settling
+
         # What the device says stirs all who wait for it, so that one of the two may be watched.
-        await waiter.until(lambda: answered().is_enough(level), min(within, left))
+        await waiter.until(lambda: answered().is_enough(level) or shortened(), min(within, left))
         found = answered()
         if waiter is not act and waiter.sent_at is not None:
             self.writes.read_back(claim.device, self._state(claim.device), since=waiter.sent_at)
-        return replace(found, is_over=found.is_over or left <= within)
+        return replace(found, is_over=found.is_over or (left <= within and not shortened()))
 
     async def read_device(self, claim: Claim) -> World:
         """What is known now of everything that the gate judges by."""

@@ -2,13 +2,16 @@
 
 Owns in memory what ``store/devices`` and ``store/shadow`` hold on disk: each admitted device with its
 compiled profile and its shadow. Discovery only *proposes*; an operator admits (SPEC M4). A topic
-belongs to one device: whoever would share one with an admitted device is refused.
+belongs to one device: whoever would share one with an admitted device is refused (``routes``).
+
+A device that its bridge calls by another name stays the device that it is: it is spoken to by the new one
+where its profile says so.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pydantic import JsonValue
@@ -18,9 +21,10 @@ from edgeagent.contracts.mqtt import Inbound, Session, Subscription
 from edgeagent.contracts.profile import DeviceProfile
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.profile.compile import CompiledDevice, Gateway, compile_device
-from edgeagent.core.profile.match import Matcher, Proposal, Removal
+from edgeagent.core.profile.match import Inventory, Matcher, Proposal, Removal
 from edgeagent.core.shadow import Shadow, etag
-from edgeagent.errors import RejectedError
+from edgeagent.errors import RejectedError, StorageError
+from edgeagent.flows.routes import Routes
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import DeviceId, Label
 from edgeagent.ports.broker import DeviceBus
@@ -35,6 +39,8 @@ log = logging.getLogger(__name__)
 
 MOST_PROPOSALS: Final = 256
 """How many devices may wait for admission; a flood of made-up ones ends here."""
+_ANNOUNCED: Final = "announcement"
+_RETRY_STORE: Final = 1.0
 
 
 @dataclass(slots=True)
@@ -67,6 +73,16 @@ class Device:
         return None if reading is None else reading.value == "online"
 
 
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """An admitted device that is to be spoken to in another way."""
+
+    device: Device
+    compiled: CompiledDevice
+    parameters: dict[str, JsonValue]
+    changed: dict[str, JsonValue]
+
+
 class Devices:
     """The admitted devices and the proposals."""
 
@@ -81,19 +97,24 @@ class Devices:
         self._matcher = Matcher(list(profiles.values()))
         self._devices: dict[DeviceId, Device] = {}
         self._mortal: dict[DeviceId, Device] = {}
-        self._routes: dict[Session, dict[str, Device]] = {session: {} for session in Session}
+        self._routes: Routes[Device] = Routes()
         self._admitted: list[Callable[[DeviceId], None]] = []
         # One change at a time: two that were checked side by side could claim one topic.
         self._changing = asyncio.Lock()
+        # What admitted devices announce of themselves anew, until it is taken over.
+        self._moves: dict[DeviceId, dict[str, JsonValue]] = {}
+        self._announced = asyncio.Event()
+        # The devices that each inventory had last.
+        self._listed: dict[str, frozenset[DeviceId]] = {}
         self.proposals: dict[DeviceId, Proposal] = {}
 
     def when_admitted(self, tell: Callable[[DeviceId], None]) -> None:
         """Have ``tell`` called whenever a device was taken in."""
         self._admitted.append(tell)
 
-    def on(self, session: Session, topic: str) -> Device | None:
-        """The device that reports on a topic of a session."""
-        return self._routes[session].get(topic)
+    def on(self, session: Session, topic: str) -> tuple[Device, ...]:
+        """The devices that report on a topic of a session: one, but for what devices share."""
+        return self._routes.on(session, topic)
 
     def get(self, device: DeviceId) -> Device | None:
         """An admitted device by its id."""
@@ -117,12 +138,11 @@ class Devices:
             admitted, stored = await self._store.read(_load)
             self._devices.clear()
             self._mortal.clear()
-            for routes in self._routes.values():
-                routes.clear()
+            self._routes.clear()
             for row in admitted:
                 try:
                     compiled = self._compile(row.device, row.profile, row.parameters)
-                    self._check_topics(compiled)
+                    self._routes.check(compiled, {})
                 except RejectedError as why:
                     log.warning("device left out", extra={"device": row.device, "why": str(why)})
                 else:
@@ -136,6 +156,8 @@ class Devices:
                 self._propose(proposal)
             case Removal(device):
                 self.proposals.pop(device, None)
+            case Inventory() as inventory:
+                self._take_stock(inventory)
             case None:
                 pass
 
@@ -150,7 +172,7 @@ class Devices:
         """
         async with self._changing:
             compiled = self._compile(device, profile, parameters)
-            self._check_topics(compiled)
+            self._routes.check(compiled, {})
             admitted = Admitted(
                 device=device,
                 label=label,
@@ -191,9 +213,7 @@ class Devices:
             self._around.outbox.stored({Stream.RECORD}, 1)
             self._devices.pop(device, None)
             self._mortal.pop(device, None)
-            for routes in self._routes.values():
-                for topic in [topic for topic, owner in routes.items() if owner.id == device]:
-                    del routes[topic]
+            self._routes.leave({device})
             await self._subscribe()
         log.info("device forgotten", extra={"device": device})
 
@@ -234,23 +254,114 @@ class Devices:
             raise RejectedError(f"there is no profile {profile!r}")
         return compile_device(known, device, parameters, gateway=self._gateway)
 
-    def _check_topics(self, compiled: CompiledDevice) -> None:
-        for wanted in compiled.subscriptions:
-            for routes in self._routes.values():
-                owner = routes.get(wanted.filter)
-                if owner is not None and owner.id != compiled.device:
-                    raise RejectedError(f"{owner.id} has the topic {wanted.filter}")
-
     def _enter(self, device: Device) -> None:
         self._devices[device.id] = device
         self._mortal.pop(device.id, None)
         if device.compiled.silent_after is not None:
             self._mortal[device.id] = device
-        for wanted in device.compiled.subscriptions:
-            self._routes[wanted.session][wanted.filter] = device
+        self._routes.enter(device)
+
+    async def follow(self) -> None:
+        """Take over what admitted devices announce anew; ends only by cancellation."""
+        while True:
+            await self._announced.wait()
+            self._announced.clear()
+            moves, self._moves = self._moves, {}
+            try:
+                async with self._changing:
+                    await self._move(self._fitting(moves))
+            except StorageError as why:
+                log.warning("announcements wait for the store", extra={"why": str(why)})
+                self._moves = moves | self._moves
+                self._announced.set()
+                await asyncio.sleep(_RETRY_STORE)
+
+    def _fitting(self, moves: Mapping[DeviceId, Mapping[str, JsonValue]]) -> list[_Move]:
+        """The moves that can be made together: two devices may have changed their names with each other."""
+        found: dict[DeviceId, _Move] = {}
+        for name, changed in moves.items():
+            device = self._devices.get(name)
+            if device is None:
+                continue
+            parameters = {**device.admitted.parameters, **changed}
+            try:
+                compiled = self._compile(name, device.admitted.profile, parameters)
+            except RejectedError as why:
+                log.warning("announcement left alone", extra={"device": name, "why": str(why)})
+            else:
+                found[name] = _Move(device, compiled, parameters, dict(changed))
+        settled = False
+        while not settled:
+            settled = True
+            moving = {name: move.compiled for name, move in found.items()}
+            for name, move in list(found.items()):
+                try:
+                    self._routes.check(move.compiled, moving)
+                except RejectedError as why:
+                    log.warning("announcement left alone", extra={"device": name, "why": str(why)})
+                    del found[name]
+                    settled = False
+                    break
+        return list(found.values())
+
+    async def _move(self, moves: Sequence[_Move]) -> None:
+        """Store the new parameters, tell the trail, and listen there."""
+        if not moves:
+            return
+        stamp = self._around.stamp()
+        acts = [
+            Act(kind=AuditKind.DEVICE_MOVED, subject=move.device.id, actor=_ANNOUNCED, detail=move.changed)
+            for move in moves
+        ]
+
+        def store(tx: Transaction) -> None:
+            for move in moves:
+                rows.move(tx, move.device.id, move.parameters)
+            audit.append(tx, acts, stamp)
+
+        await self._store.write(store)
+        self._routes.leave({move.device.id for move in moves})
+        for move in moves:
+            move.device.admitted = replace(move.device.admitted, parameters=move.parameters)
+            move.device.compiled = move.compiled
+            move.device.shadow.lose_touch()
+            self._routes.enter(move.device)
+            log.info("device moved", extra={"device": move.device.id, "to": move.changed})
+        await self._subscribe()
+
+    def _take_stock(self, inventory: Inventory) -> None:
+        """Propose all of a list; those that it has no more have taken themselves back."""
+        listed = frozenset(each.device for each in inventory.proposals)
+        for gone in self._listed.get(inventory.topic, frozenset()) - listed:
+            self.proposals.pop(gone, None)
+        if inventory.topic in self._listed or len(self._listed) < MOST_PROPOSALS:
+            self._listed[inventory.topic] = listed
+        for proposal in inventory.proposals:
+            self._propose(proposal)
+
+    def _note_move(self, device: Device, told: Proposal) -> None:
+        """Note what an admitted device announces anew, where its profile says that it is taken over."""
+        held = device.compiled.parameters
+        same = told.profile == device.admitted.profile and all(
+            told.parameters.get(name) == held.get(name) for name in told.anchors
+        )
+        if not same:
+            return
+        changed = {
+            name: told.parameters[name]
+            for name in told.follow
+            if name in told.parameters and told.parameters[name] != held.get(name)
+        }
+        if changed:
+            self._moves[device.id] = changed
+            self._announced.set()
+        else:
+            self._moves.pop(device.id, None)
 
     def _propose(self, proposal: Proposal) -> None:
-        if proposal.device in self._devices:
+        admitted = self._devices.get(proposal.device)
+        if admitted is not None:
+            self._note_move(admitted, proposal)
             return
         if proposal.device not in self.proposals:
             if len(self.proposals) >= MOST_PROPOSALS:

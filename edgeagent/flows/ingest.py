@@ -209,17 +209,24 @@ class Ingest:
             if repeat:
                 self._around.metrics.redeliveries.inc()
                 return
-        device = self._devices.on(message.session, message.topic)
-        if device is None:
+        devices = self._devices.on(message.session, message.topic)
+        if not devices:
             self._devices.discover(message)
             return
+        for device in devices:
+            expected = self._waiting.expects(device.id)
+            # What a bridge answers is of one of many devices: of that which waits.
+            if expected or message.topic not in device.compiled.answers_only:
+                self._hear_of(device, message, time, expected=expected)
+
+    def _hear_of(self, device: Device, message: Inbound, time: EventTime, *, expected: bool) -> None:
         decoded = device.compiled.decode(message.topic, message.payload, retained=message.retain)
         if decoded.problem is not None:
             self._around.metrics.messages_unusable.labels(decoded.problem).inc()
-        turn.take(device, message, decoded, time)
-        if self._waiting.expects(device.id):
-            turn.urgent = True
-            turn.offers.append((device.id, message, decoded))
+        self._turn.take(device, message, decoded, time)
+        if expected:
+            self._turn.urgent = True
+            self._turn.offers.append((device.id, message, decoded))
 
     def _withheld(self) -> list[tuple[Device, int]]:
         """The devices of which a value is withheld, each with the boot time at which its next is due."""

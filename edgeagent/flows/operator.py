@@ -5,6 +5,7 @@ from datetime import timedelta
 from importlib.metadata import version
 
 from edgeagent.clock import EPOCH, ProvenClock
+from edgeagent.contracts.firmware import FirmwareRecipe
 from edgeagent.contracts.mqtt import Session
 from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reports.commands import CommandsReport, SendReport, SendRequest
@@ -14,6 +15,7 @@ from edgeagent.contracts.reports.devices import (
     DevicesReport,
     ProposalReport,
     ReadingReport,
+    UpdatesReport,
 )
 from edgeagent.contracts.reports.health import HealthReport
 from edgeagent.contracts.reports.status import (
@@ -226,9 +228,23 @@ def _device(device: Device, now: timedelta) -> DeviceReport:
         etag=shadow.etag,
         readings=readings,
         actions=sorted(device.compiled.actions),
+        updates=_updates(device.compiled.profile.firmware),
         parameters=device.admitted.parameters,
         heard=_ago(heard, now),
         unsafe_messages=device.unsafe,
+    )
+
+
+def _updates(recipe: FirmwareRecipe | None) -> UpdatesReport | None:
+    if recipe is None:
+        return None
+    return UpdatesReport(
+        running=recipe.running,
+        fetches=recipe.fetches,
+        longest_url=recipe.longest_url,
+        reversible=recipe.reversible,
+        cancellable=recipe.cancel is not None,
+        occupies=recipe.occupies,
     )
 
 

@@ -5,6 +5,7 @@ are spoken to. A device's id never changes; the label is for people.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +21,7 @@ VALUES (:device, :label, :profile, :parameters, :at, :by)
 ON CONFLICT (device) DO NOTHING
 """
 _FORGET: Final = "DELETE FROM devices WHERE device = :device"
+_MOVE: Final = "UPDATE devices SET parameters = :parameters WHERE device = :device"
 _ALL: Final = (
     "SELECT device, label, profile, parameters, admitted_at, admitted_by FROM devices ORDER BY device"
 )
@@ -57,7 +59,7 @@ def admit(tx: Transaction, admitted: Admitted, *, etag: str) -> None:
         "device": admitted.device,
         "label": admitted.label,
         "profile": admitted.profile,
-        "parameters": json.dumps(admitted.parameters, ensure_ascii=False, sort_keys=True),
+        "parameters": _text(admitted.parameters),
         "at": admitted.at,
         "by": admitted.by,
     }
@@ -76,6 +78,16 @@ def forget(tx: Transaction, device: DeviceId) -> None:
         raise UnknownError(f"{device} is not admitted")
 
 
+def move(tx: Transaction, device: DeviceId, parameters: Mapping[str, JsonValue]) -> None:
+    """Store other parameters of a device.
+
+    Raises:
+        RejectedError: no such device is admitted.
+    """
+    if tx.execute(_MOVE, {"device": device, "parameters": _text(parameters)}) != 1:
+        raise RejectedError(f"{device} is not admitted")
+
+
 def load(db: Snapshot) -> list[Admitted]:
     """All admitted devices, by id."""
     return [
@@ -89,3 +101,7 @@ def load(db: Snapshot) -> list[Admitted]:
         )
         for row in db.rows(_ALL)
     ]
+
+
+def _text(parameters: Mapping[str, JsonValue]) -> str:
+    return json.dumps(parameters, ensure_ascii=False, sort_keys=True)

@@ -137,16 +137,40 @@ BORN: Final[Mapping[ZigbeeModel, Born]] = {
 """The models."""
 
 
+# What is set of a device stands together, under what it is; the first that it has says which.
+_KINDS: Final[Mapping[str, str]] = {
+    "brightness": "light",
+    "position": "cover",
+    "current_heating_setpoint": "climate",
+    "state": "switch",
+}
+
+
 def exposes(born: Born) -> list[Json]:
-    """What ``bridge/devices`` says that a model has; access 7 is told, set and asked for, 1 told only."""
-    told: list[Json] = []
-    for name, kind in born.settable.items():
-        entry: dict[str, Json] = {"name": name, "property": name, "access": 7}
-        match kind:
-            case Word(words=words, moves=moves):
-                entry |= {"type": "enum", "values": [*words, *moves]}
-            case Amount(least=least, most=most):
-                entry |= {"type": "numeric", "value_min": least, "value_max": most}
-        told.append(entry)
-    told += [{"name": name, "property": name, "access": 1, "type": "numeric"} for name in born.measures]
-    return told
+    """What ``bridge/devices`` says that a model has; access 7 is told, set and asked for, 1 told only.
+
+    Of a thermostat the temperature that it measures stands with what is set.
+    """
+    features = [_feature(name, kind) for name, kind in born.settable.items()]
+    measured = [_measured(name) for name in born.measures]
+    if not features:
+        return [*measured]
+    kind = next(word for name, word in _KINDS.items() if name in born.settable)
+    own = [each for each in measured if each["name"] == "local_temperature"]
+    group: Json = {"type": kind, "features": [*features, *own]}
+    return [group, *(each for each in measured if each not in own)]
+
+
+def _feature(name: str, kind: Word | Amount) -> dict[str, Json]:
+    entry: dict[str, Json] = {"name": name, "property": name, "access": 7}
+    match kind:
+        case Amount(least=least, most=most):
+            return entry | {"type": "numeric", "value_min": least, "value_max": most}
+        case Word(words=(on, off), moves=("TOGGLE",)):
+            return entry | {"type": "binary", "value_on": on, "value_off": off, "value_toggle": "TOGGLE"}
+        case Word(words=words, moves=moves):
+            return entry | {"type": "enum", "values": [*words, *moves]}
+
+
+def _measured(name: str) -> dict[str, Json]:
+    return {"name": name, "property": name, "access": 1, "type": "numeric"}

@@ -53,12 +53,26 @@ class TestShowing:
 
             said = await typing.types("devices", "show", "dev-1")
 
-            rows = {line.split()[0]: line.split()[1:] for line in said.out.splitlines()[3:]}
+            rows = {line.split()[0]: line.split()[1:] for line in said.out.splitlines()[4:]}
             assert said.status == 0
             assert said.out.startswith("dev-1  The dev-1  (thing, online)")
             assert rows["power"][:2] == ["True", "2"]
             assert rows["power"][-1] == "yes"
             assert rows["temperature"] == ["20.5", "°C"]
+
+    @pytest.mark.requirement("M1")
+    async def test_how_it_is_updated(self, tmp_path: Path) -> None:
+        async with terminal(tmp_path, "dev-1") as typing:
+            thing = await typing.types("devices", "show", "dev-1")
+            plug = await typing.types(
+                *("devices", "admit", "AABBCCDDEEFF", "--profile", "tasmota", "--set", "topic=plug-a")
+            )
+
+            assert "updates: none over the air\n" in thing.out
+            assert (
+                "updates: it fetches over http, goes back, cannot be called off; firmware tells the version\n"
+                in plug.out
+            )
 
     async def test_as_json(self, tmp_path: Path) -> None:
         async with terminal(tmp_path, "dev-1") as typing:

@@ -100,6 +100,32 @@ async def test_each_who_waits_for_a_device_is_told_of_its_messages_and_nobody_el
     assert other.progress.confirmed is None
 
 
+async def test_when_nothing_better_can_come_the_effect_is_waited_for_and_no_answer(
+    confirmations: Confirmations, clock: ManualClock
+) -> None:
+    hopes = replace(SWITCH_ON, echoes=(replace(ECHO, level=Level.ACCEPTED),), within=MINUTE, settles=SECOND)
+    waiter = waiting(confirmations, clock, hopes)
+    assert (waiter.is_settling, waiter.left(clock.boot())) == (False, MINUTE)
+
+    confirmations.offer(LAMP, *says(clock, STATE, on=True))
+
+    assert (waiter.is_settling, waiter.left(clock.boot())) == (True, SECOND)
+    clock.passes(SECOND)
+    assert waiter.left(clock.boot()) == timedelta(0)
+
+
+async def test_while_something_better_can_come_the_whole_time_is_waited(
+    confirmations: Confirmations, clock: ManualClock
+) -> None:
+    waiter = waiting(confirmations, clock, replace(SWITCH_ON, within=MINUTE, settles=SECOND))
+
+    confirmations.offer(LAMP, *says(clock, SAID, number=7))
+
+    assert waiter.progress.confirmed == Confirmed(Level.ACCEPTED)
+    assert not waiter.is_settling
+    assert waiter.left(clock.boot()) > 50 * SECOND
+
+
 async def test_what_was_heard_before_the_message_left_is_no_answer(
     confirmations: Confirmations, clock: ManualClock
 ) -> None:

@@ -54,6 +54,9 @@ SHELLY: Final = DeviceId("shellyplugsg3-02a1b2000000")
 LAMP: Final = DeviceId("02A1B2000101")
 """The Tasmota lamp of a venue that has one: its brightness and its white can be set."""
 
+BRIDGE: Final = "02A1B2000201"
+"""The Zigbee2MQTT bridge of a venue that has one, with a device of each model behind it."""
+
 NOTHING: Final[Arguments] = MappingProxyType({})
 """No arguments."""
 _CATCH_UP: Final = 60.0
@@ -77,6 +80,7 @@ class Venue:
         shelly: whether there is a Shelly plug too. Its telemetry comes over the control session, since the
             same topic confirms commands.
         lamp: whether there is a lamp too.
+        bridge: whether there is a Zigbee2MQTT bridge too. Nobody admits its devices.
         broker_options: lines of mosquitto's configuration.
         state_dir: the agent's state, if that is to lie on another file system.
         cloud_port: where the agent looks for the queue, if something stands before it.
@@ -100,6 +104,7 @@ class Venue:
         plugs: int = 1,
         shelly: bool = False,
         lamp: bool = False,
+        bridge: bool = False,
         broker_options: tuple[str, ...] = _BROKER,
         state_dir: Path | None = None,
         cloud_port: int | None = None,
@@ -114,6 +119,7 @@ class Venue:
         self.devices = [DeviceId(f"02A1B2{number:06X}") for number in range(1, plugs + 1)]
         self._shelly = shelly
         self._lamps = [LAMP] if lamp else []
+        self._bridges = [BRIDGE] if bridge else []
         self._state_dir = state_dir
         self._cloud_port = cloud_port
         self._broker_port = broker_port
@@ -164,6 +170,7 @@ class Venue:
         appliances += [
             {"model": "tasmota-light", "mac": str(lamp), "settings": {"light": "ct"}} for lamp in self._lamps
         ]
+        appliances += [{"model": "zigbee2mqtt", "mac": bridge} for bridge in self._bridges]
         if self._shelly:
             appliances.append({"model": "shelly-plug", "mac": SHELLY.rpartition("-")[2].upper()})
         venue.write_text(json.dumps({"appliance": appliances}))

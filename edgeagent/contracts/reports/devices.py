@@ -6,6 +6,7 @@ from pydantic import Field, JsonValue
 
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.door import Contract
+from edgeagent.contracts.firmware import Fetches
 from edgeagent.contracts.reports.status import Seconds
 from edgeagent.contracts.scalars import DeviceIdField, LabelField, Timestamp
 
@@ -28,8 +29,28 @@ class ReadingReport(Contract):
     live: bool | None = None
 
 
+class UpdatesReport(Contract):
+    """How a device's family is updated.
+
+    Attributes:
+        running: the reading that tells the version that runs.
+        fetches: who fetches an image, and what it speaks.
+        longest_url: characters of an address that it holds.
+        reversible: whether an older version can be put on it.
+        cancellable: whether a running update can be called off.
+        occupies: what is occupied meanwhile beside the device, such as its bridge.
+    """
+
+    running: str
+    fetches: Fetches = Field(strict=False)
+    longest_url: int
+    reversible: bool
+    cancellable: bool
+    occupies: str | None = None
+
+
 class DeviceReport(Contract):
-    """An admitted device."""
+    """An admitted device; ``updates`` is absent where its family is not updated over the air."""
 
     device: DeviceIdField
     label: LabelField
@@ -39,6 +60,7 @@ class DeviceReport(Contract):
     etag: str
     readings: dict[str, ReadingReport]
     actions: list[Annotated[ActionName, Field(strict=False)]]
+    updates: UpdatesReport | None = None
     parameters: dict[str, JsonValue]
     heard: Seconds | None = None
     unsafe_messages: int

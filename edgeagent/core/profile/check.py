@@ -17,7 +17,7 @@ from edgeagent.contracts.sources import (
     Texts,
     Value,
 )
-from edgeagent.core.profile import check_commands, check_match, check_steps
+from edgeagent.core.profile import check_commands, check_firmware, check_match, check_steps
 from edgeagent.core.profile.decode import AVAILABILITY
 from edgeagent.core.profile.mistakes import Mistakes
 from edgeagent.core.profile.names import check_names, check_path
@@ -52,6 +52,7 @@ def mistakes(profile: DeviceProfile) -> list[str]:
     _check_shared(profile, found)
     check_commands.check(profile, found)
     check_steps.check(profile, found)
+    check_firmware.check(profile, found)
     check_match.check(profile, found)
     return found.found
 

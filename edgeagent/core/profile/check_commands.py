@@ -41,7 +41,7 @@ _RGB: Final = frozenset({"red", "green", "blue"})
 
 def check(profile: DeviceProfile, found: Mistakes) -> None:
     """Note what is wrong with the commands, the questions and the probe."""
-    checker = _Checker(profile, found)
+    checker = Checker(profile, found)
     for action, recipes in profile.commands.items():
         for number, recipe in enumerate(recipes):
             checker.check_recipe(f"command.{action}[{number}]", action, recipe)
@@ -52,7 +52,7 @@ def check(profile: DeviceProfile, found: Mistakes) -> None:
         checker.check_question("probe", profile.probe)
 
 
-class _Checker:
+class Checker:
     """The checks that need to know the whole profile."""
 
     def __init__(self, profile: DeviceProfile, found: Mistakes) -> None:
@@ -63,6 +63,7 @@ class _Checker:
             name: kind for name, kind in kinds_of(profile).items() if not self._may_be_absent(name)
         }
         self._own = identifying(profile)
+        self._shared = {shared.by for shared in profile.shared.values()}
         self._numbered = {channel.kind for channel in profile.channels if channel.suffix == "number"}
 
     def check_recipe(self, place: str, name: ActionName, recipe: Recipe) -> None:
@@ -73,21 +74,21 @@ class _Checker:
         kinds = self._kinds if recipe.each is None else {**self._kinds, **OF_A_CHANNEL}
         arguments = _kinds_of_arguments(action)
         with self._found.at(f"{place}.publish"):
-            self._check_publish(recipe.publish, kinds, arguments)
+            self.check_publish(recipe.publish, kinds, arguments)
             _check_used(action, recipe)
         for number, proof in enumerate(recipe.confirm):
             where = f"{place}.confirm[{number}]"
             if isinstance(proof, Reply):
-                self._check_reply(where, proof, recipe.publish, {**kinds, **arguments})
+                self.check_reply(where, proof, recipe.publish, {**kinds, **arguments})
             elif isinstance(proof, Echo):
                 self._check_echo(where, proof, action, recipe)
             else:
                 told = self._profile.availability.sources
                 self._found.unless(told, where, "the device does not tell when it goes and comes")
         for number, denial in enumerate(recipe.fail):
-            self._check_denial(f"{place}.fail[{number}]", denial, recipe.publish, {**kinds, **arguments})
+            self.check_denial(f"{place}.fail[{number}]", denial, recipe.publish, {**kinds, **arguments})
         for number, denial in enumerate(self._profile.refusals):
-            self._check_denial(f"refusal[{number}] for {place}", denial, recipe.publish, self._kinds)
+            self.check_denial(f"refusal[{number}] for {place}", denial, recipe.publish, self._kinds)
         for number, requirement in enumerate(recipe.require):
             self._check_reading(f"{place}.require[{number}]", requirement.reading, recipe)
 
@@ -98,8 +99,10 @@ class _Checker:
         found.unless(known, f"{place}.each", "no such kind of channel with numbers")
         allowed = recipe.each is None or CHANNEL in action.arguments
         found.unless(allowed, f"{place}.each", "the action has no channels")
-        self._check_only_if(f"{place}.only_if", recipe.only_if)
+        self.check_only_if(f"{place}.only_if", recipe.only_if)
 
+        in_time = recipe.settles is None or recipe.settles < recipe.within
+        found.unless(in_time, f"{place}.settles", "longer than an answer may take")
         answers = any(isinstance(proof, Reply) for proof in recipe.confirm)
         asked = action is not CATALOGUE[ActionName.REFRESH] or answers
         found.unless(asked, f"{place}.confirm", "what is read afresh comes in a reply: name it")
@@ -123,38 +126,80 @@ class _Checker:
         for name in question.readings:
             known = name == "*" or name in self._profile.readings
             self._found.unless(known, f"{place}.readings", f"no reading {name!r}")
-        self._check_only_if(f"{place}.only_if", question.only_if)
+        self.check_only_if(f"{place}.only_if", question.only_if)
         with self._found.at(f"{place}.publish"):
-            self._check_publish(question.publish, self._kinds, {})
+            self.check_publish(question.publish, self._kinds, {})
         for number, answer in enumerate(question.answers):
-            self._check_reply(f"{place}.answer[{number}]", answer, question.publish, self._kinds)
+            self.check_reply(f"{place}.answer[{number}]", answer, question.publish, self._kinds)
 
     def _may_be_absent(self, name: str) -> bool:
         parameter = self._profile.parameters.get(name)
         return parameter is not None and parameter.optional and parameter.default is None
 
-    def _check_only_if(self, place: str, only_if: OnlyIf) -> None:
+    @property
+    def kinds(self) -> Kinds:
+        """The names that may stand in what is sent to the device as a whole."""
+        return self._kinds
+
+    def check_only_if(self, place: str, only_if: OnlyIf) -> None:
+        """The parameters that an entry asks about."""
         for name in only_if:
             self._found.unless(name in self._profile.parameters, place, f"no parameter {name!r}")
 
-    def _check_publish(self, publish: Publication, kinds: Kinds, arguments: Kinds) -> None:
+    def check_publish(
+        self, publish: Publication, kinds: Kinds, arguments: Kinds, *, through: str | None = None
+    ) -> None:
+        """A message to the device.
+
+        Args:
+            publish: what is sent.
+            kinds: the names that may stand in its topic.
+            arguments: those that may stand in its payload besides.
+            through: the parameter that tells what passes it on to the device that it names; None where
+                the topic itself must be the device's.
+
+        Raises:
+            MalformedError: it is none, or others would obey it.
+        """
         check_topic(publish.topic, kinds)
-        if not template(publish.topic).placeholders & self._own:
-            raise MalformedError("the topic is not the device's own: others would obey as well")
         values = {**kinds, **arguments, NUMBER: ParameterType.INTEGER}
         mentioned = _mentioned(publish)
+        named = template(publish.topic).placeholders
+        passed_on = through in named and mentioned & self._own
+        if not named & self._own and not passed_on:
+            raise MalformedError("the topic is not the device's own: others would obey as well")
         check_names(mentioned, values)
         if publish.text is not None and any(values[name] is ParameterType.INTEGERS for name in mentioned):
             raise MalformedError("a list is no text")
 
-    def _check_reply(self, place: str, rule: Reply, publish: Publication, kinds: Kinds) -> None:
-        self._check_only_if(f"{place}.only_if", rule.only_if)
+    def check_reply(self, place: str, rule: Reply, publish: Publication, kinds: Kinds) -> None:
+        """A message that answers what was published."""
+        self.check_only_if(f"{place}.only_if", rule.only_if)
         self._check_answer(place, rule, publish, kinds)
+        if rule.correlate is None:
+            own = template(rule.topic).placeholders & self._own
+            self._found.unless(
+                own, f"{place}.topic", "without our number an answer is believed on its own topic only"
+            )
 
-    def _check_denial(self, place: str, rule: Denial, publish: Publication, kinds: Kinds) -> None:
-        self._check_only_if(f"{place}.only_if", rule.only_if)
+    def check_denial(
+        self, place: str, rule: Denial, publish: Publication, kinds: Kinds, *, through: str | None = None
+    ) -> None:
+        """A message that refutes what was published.
+
+        It may come from what the device shares with others, when it names the device, or when that passes
+        everything on (``through``): what it tells of itself is then true of the device.
+        """
+        self.check_only_if(f"{place}.only_if", rule.only_if)
         self._check_answer(place, rule, publish, kinds)
         self._found.unless(rule.when, f"{place}.when", "a refusal must be told from an answer")
+        named = template(rule.topic).placeholders
+        asked = {name for text in rule.when for name in predicate(text).placeholders}
+        shared = named & self._shared and (asked & self._own or through in named)
+        known = rule.correlate is not None or named & self._own or shared
+        self._found.unless(
+            known, f"{place}.topic", "without our number a refusal is believed on its own topic only"
+        )
         for key, text in (("code", rule.code), ("reason", rule.reason)):
             if text is not None:
                 with self._found.at(f"{place}.{key}"):
@@ -166,8 +211,6 @@ class _Checker:
             check_topic(rule.topic, topic_kinds)
             if rule.topic == publish.topic:
                 raise MalformedError("what we publish would come back as the answer")
-            if rule.correlate is None and not template(rule.topic).placeholders & self._own:
-                raise MalformedError("without our number an answer is believed on its own topic only")
         for number, text in enumerate(rule.when):
             with self._found.at(f"{place}.when[{number}]"):
                 check_names(predicate(text).placeholders, {**kinds, NUMBER: ParameterType.INTEGER})

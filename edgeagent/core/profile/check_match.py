@@ -25,6 +25,12 @@ def check(profile: DeviceProfile, found: Mistakes) -> None:
         for name, rule in match.bind.items():
             with found.at(f"{place}.bind.{name}"):
                 _check_bound(profile, name, rule)
+        if match.each is not None:
+            with found.at(f"{place}.each"):
+                _check_plain(match.each)
+            found.unless(match.removed_by is None, f"{place}.removed_by", "the list says who is gone")
+        for name in match.follow:
+            found.unless(name in match.bind, f"{place}.follow", f"{name!r} is not bound")
         told = match.device if isinstance(match.device, str) else match.device.take
         removable = match.removed_by is None or whole(told) is not None
         found.unless(removable, f"{place}.removed_by", "an empty payload names no device: capture it")
@@ -59,15 +65,24 @@ def _check_rule(rule: str | Derived, captures: frozenset[str]) -> None:
         if named is not None:
             _check_captures(frozenset({named.name}), captures)
         elif text.startswith("$"):
-            place = path(text)
-            if place.is_wild or place.placeholders:
-                raise MalformedError(f"not a plain path: {text!r}")
+            _check_plain(text)
     if isinstance(rule, Derived):
-        kinds = [rule.positions, rule.numbered, rule.among]
+        kinds = [rule.positions, rule.numbered, rule.among, rule.numbers, rule.first]
         if sum(kind is not None for kind in kinds) > 1:
-            raise MalformedError("at most one of positions, numbered and among")
+            raise MalformedError("at most one of positions, numbered, numbers, first and among")
+        if rule.collect is not None and rule.numbers is None and rule.first is None:
+            raise MalformedError("what is collected is a list: say numbers or first")
+        for text in rule.holds:
+            if predicate(text).placeholders:
+                raise MalformedError(f"a name in holds: {text!r}")
         if "" in rule.replace:
             raise MalformedError("nothing cannot be replaced")
+
+
+def _check_plain(text: str) -> None:
+    place = path(text)
+    if place.is_wild or place.placeholders:
+        raise MalformedError(f"not a plain path: {text!r}")
 
 
 def _check_bound(profile: DeviceProfile, name: str, rule: str | Derived) -> None:
@@ -75,8 +90,9 @@ def _check_bound(profile: DeviceProfile, name: str, rule: str | Derived) -> None
     if parameter is None:
         raise MalformedError("no such parameter")
     if isinstance(rule, Derived):
-        lists = rule.positions is not None or rule.numbered is not None
+        lists = any(each is not None for each in (rule.positions, rule.numbered, rule.numbers))
         if lists and parameter.type not in {ParameterType.INTEGERS, ParameterType.INTEGER}:
             raise MalformedError("makes a list of whole numbers")
-        if rule.among is not None and parameter.type is not ParameterType.BOOLEAN:
+        truth = rule.among is not None or (rule.holds and rule.collect is None)
+        if truth and parameter.type is not ParameterType.BOOLEAN:
             raise MalformedError("makes a truth")

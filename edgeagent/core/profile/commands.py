@@ -26,6 +26,7 @@ from edgeagent.core.profile.plan import (
     question_step,
     reading_step,
 )
+from edgeagent.core.profile.shared import parent_of
 from edgeagent.core.profile.wishes import wish_of, written
 from edgeagent.errors import MalformedError
 from edgeagent.ids import ReadingName
@@ -121,13 +122,9 @@ class Commands:
         if known.parts:
             return self._work_of_parts(known, arguments)
         variant = known.variant(arguments)
-        recipe, parent = variant.recipe, None
-        if recipe.occupies is not None:
-            scope = self._outline.scope if variant.channel is None else variant.channel.scope
-            shared = self._outline.profile.shared[recipe.occupies]
-            which = scope.values.get(shared.by)
-            parent = None if which is None else Parent(f"{recipe.occupies}/{which}", shared.most)
-        return Work(lasts=2 * recipe.within, parent=parent)
+        scope = self._outline.scope if variant.channel is None else variant.channel.scope
+        parent = parent_of(self._outline.profile, variant.recipe.occupies, scope)
+        return Work(lasts=2 * variant.recipe.within, parent=parent)
 
     def read_back(self, reading: ReadingName, *, number: int) -> Step | None:
         """How a reading is asked for afresh; None when it cannot be asked for."""

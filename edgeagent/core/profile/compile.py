@@ -14,9 +14,10 @@ from edgeagent.contracts.profile import DeviceProfile
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.profile.channels import channels_of
 from edgeagent.core.profile.commands import Commands, Work
-from edgeagent.core.profile.decode import AVAILABILITY, Decoded, TopicReader
+from edgeagent.core.profile.decode import AVAILABILITY, Decoded, Presence, TopicReader
 from edgeagent.core.profile.drafts import Carries, TopicDraft
 from edgeagent.core.profile.extraction import Names
+from edgeagent.core.profile.firmware import FirmwarePlan, topics_of, update_plan
 from edgeagent.core.profile.layout import Layout, Outline
 from edgeagent.core.profile.match import covers
 from edgeagent.core.profile.parameters import Gateway, ParameterValue, identifying, settle
@@ -24,7 +25,7 @@ from edgeagent.core.profile.plan import Needed, Plan, Step
 from edgeagent.core.profile.spec import AVAILABILITY_SPEC, ReadingSpec, specs_of
 from edgeagent.core.profile.templates import template
 from edgeagent.errors import MalformedError
-from edgeagent.ids import DeviceId, ReadingName, TopicFilter, topic_filter
+from edgeagent.ids import DeviceId, ReadingName, Topic, TopicFilter, topic_filter
 
 __all__ = ["CompiledDevice", "Gateway", "compile_device"]
 
@@ -40,6 +41,8 @@ class CompiledDevice:
         subscriptions: its topics, each with its session.
         command_topics: filters on which a retained message would act at its next reconnect.
         actions: what it can do, narrowed to it.
+        common: those of its topics that other devices may listen to as well, such as a bridge's.
+        answers_only: those of them on which nothing but answers comes.
         probe_every: how often it is asked whether it is there; None: when it comes online only.
     """
 
@@ -49,7 +52,7 @@ class CompiledDevice:
         self,
         outline: Outline,
         commands: Commands,
-        subscriptions: tuple[Subscription, ...],
+        topics: Mapping[Topic, TopicDraft],
         command_topics: tuple[TopicFilter, ...],
         readers: Mapping[str, TopicReader],
     ) -> None:
@@ -58,7 +61,15 @@ class CompiledDevice:
         self.parameters: dict[str, ParameterValue] = {
             name: value for name, value in outline.scope.values.items() if name in outline.profile.parameters
         }
-        self.subscriptions = subscriptions
+        self.subscriptions = tuple(
+            Subscription(TopicFilter(topic), draft.session, draft.retain_handling)
+            for topic, draft in topics.items()
+        )
+        common = {topic: draft for topic, draft in topics.items() if draft.is_common}
+        self.common: frozenset[str] = frozenset(common)
+        self.answers_only: frozenset[str] = frozenset(
+            topic for topic, draft in common.items() if draft.carries == {Carries.ANSWER}
+        )
         self.command_topics = command_topics
         self.actions = commands.actions
         probe = outline.profile.probe
@@ -144,6 +155,19 @@ class CompiledDevice:
         """What is asked of the device when it has come online; None when nothing is."""
         return self._commands.probe(number=number)
 
+    def firmware(self, *, url: str, version: str, number: int) -> FirmwarePlan:
+        """How an image is installed.
+
+        Args:
+            url: where whoever fetches it finds it.
+            version: which one it is.
+            number: as of ``plan``.
+
+        Raises:
+            MalformedError: the family is not updated over the air, or cannot take such an address or version.
+        """
+        return update_plan(self._outline, url=url, version=version, number=number)
+
 
 def compile_device(
     profile: DeviceProfile, device: DeviceId, parameters: Mapping[str, object], *, gateway: Gateway
@@ -167,25 +191,21 @@ def compile_device(
     for name, reading in profile.readings.items():
         layout.add_reading(name, reading, specs[name])
     commands = Commands(outline)
-    for text, names in commands.answers():
+    for text, names in (*commands.answers(), *topics_of(outline)):
         layout.add_answer(text, names)
     watched = tuple(_watched(outline))
-    return CompiledDevice(outline, commands, _subscriptions(layout), watched, _readers(layout, watched))
-
-
-def _subscriptions(layout: Layout) -> tuple[Subscription, ...]:
-    return tuple(
-        Subscription(TopicFilter(topic), draft.session, draft.retain_handling)
-        for topic, draft in layout.topics.items()
-    )
+    return CompiledDevice(outline, commands, layout.topics, watched, _readers(layout, watched))
 
 
 def _readers(layout: Layout, watched: tuple[TopicFilter, ...]) -> dict[str, TopicReader]:
-    proof, names = _proof(layout), Names()
+    proof = _proof(layout)
+    combined = layout.outline.profile.availability.combine == "all"
+    known = (Names(), Presence() if combined else None)
     return {
         topic: TopicReader(
+            topic,
             draft.build(),
-            names,
+            known,
             most_bytes=layout.outline.profile.most_bytes,
             proves=_proves(draft, proof),
             is_watched=any(covers(each, topic) for each in watched),

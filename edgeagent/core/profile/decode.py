@@ -89,25 +89,63 @@ class Content:
     tells_availability: bool = False
 
 
+class Presence:
+    """What each topic said last of a device that is there only while none says that it is not."""
+
+    __slots__ = ("_told",)
+
+    def __init__(self) -> None:
+        self._told: dict[str, bool] = {}
+
+    def tell(self, topic: str, *, present: bool) -> bool:
+        """Note what a topic says; the result is whether the device is there."""
+        self._told[topic] = present
+        return all(self._told.values())
+
+    def forget(self, topic: str) -> None:
+        """Note that a topic says nothing any more."""
+        self._told.pop(topic, None)
+
+
 class TopicReader:
     """Reads the messages of one topic of one device."""
 
-    __slots__ = ("_bare", "_content", "_groups", "_is_watched", "_most_bytes", "_names", "_proves")
+    __slots__ = (
+        "_bare",
+        "_content",
+        "_groups",
+        "_is_watched",
+        "_most_bytes",
+        "_names",
+        "_presence",
+        "_proves",
+        "_topic",
+    )
 
     def __init__(
-        self, content: Content, names: Names, *, most_bytes: int, proves: bool, is_watched: bool
+        self,
+        topic: str,
+        content: Content,
+        known: tuple[Names, Presence | None],
+        *,
+        most_bytes: int,
+        proves: bool,
+        is_watched: bool,
     ) -> None:
         """Keep what the topic carries.
 
         Args:
+            topic: which.
             content: see ``Content``.
-            names: what the device's readings with ``*`` are called.
+            known: of the device, over all its topics: what its readings with ``*`` are called, and what
+                each says of its presence, where that is combined.
             most_bytes: of a payload.
             proves: whether a live message proves that the device is there.
             is_watched: whether a retained message on this topic acts as a command.
         """
+        self._topic = topic
         self._content = content
-        self._names = names
+        self._names, self._presence = known
         self._groups = content.groups
         self._bare = content.bare
         self._most_bytes = most_bytes
@@ -131,6 +169,8 @@ class TopicReader:
             decoded.problem = Reason.UNUSABLE_VALUE
         if self._content.tells_availability:
             _settle_availability(decoded)
+            if self._presence is not None:
+                self._combine(payload, decoded, self._presence)
         if retained:
             self._settle_retained(payload, decoded)
         return decoded
@@ -173,6 +213,12 @@ class TopicReader:
                 decoded.readings.append((source.name, result))
         if self._groups and not self._bare:
             decoded.problem = Reason.INVALID_PAYLOAD
+
+    def _combine(self, payload: bytes, decoded: Decoded, presence: Presence) -> None:
+        if not payload:
+            presence.forget(self._topic)
+        elif decoded.availability is not None:
+            decoded.availability = presence.tell(self._topic, present=decoded.availability)
 
     def _read_constants(self, decoded: Decoded) -> None:
         for constant in self._content.constants:

@@ -34,6 +34,7 @@ class Carries(Enum):
 
 _CONTROL = frozenset({Carries.STATE, Carries.AVAILABILITY, Carries.ANSWER})
 _OF_THE_MOMENT = frozenset({Carries.EVENT, Carries.ANSWER})
+_OF_WHAT_IS_SHARED = frozenset({Carries.AVAILABILITY, Carries.ANSWER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,7 @@ class TopicDraft:
         bare: sources of bare payloads.
         constants: sources whose value does not depend on the payload.
         events: readings that are happenings.
+        own: whether a name of this device alone stands in it.
     """
 
     carries: set[Carries] = field(default_factory=set)
@@ -118,6 +120,12 @@ class TopicDraft:
     bare: list[Bare] = field(default_factory=list)
     constants: list[Bare] = field(default_factory=list)
     events: set[ReadingName] = field(default_factory=set)
+    own: bool = False
+
+    @property
+    def is_common(self) -> bool:
+        """Whether other devices may listen to it too: what it carries is of what they share."""
+        return not self.own and self.carries <= _OF_WHAT_IS_SHARED
 
     @property
     def session(self) -> Session:

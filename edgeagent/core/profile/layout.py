@@ -138,7 +138,9 @@ class Layout:
         """Note a topic on which answers come."""
         rendered = template(text).render(scope.values)
         if rendered is not None:
-            self.topics.setdefault(topic(rendered), TopicDraft()).carries.add(Carries.ANSWER)
+            draft = self.topics.setdefault(topic(rendered), TopicDraft())
+            draft.carries.add(Carries.ANSWER)
+            draft.own |= bool(template(text).placeholders & self.own)
 
     def _add(self, target: Target, sources: tuple[Source, ...], carries: Carries) -> None:
         siblings = channels_with((source.each for source in sources), self.outline.channels)
@@ -167,6 +169,7 @@ class Layout:
             return
         draft = self.topics.setdefault(topic(rendered), TopicDraft())
         draft.carries.add(carries)
+        draft.own |= bool(template(use.place.topic).placeholders & self.own)
         if target.event:
             draft.events.add(name)
         pick = use.source.pick

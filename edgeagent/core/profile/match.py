@@ -5,7 +5,8 @@ goes through the types of the profile's parameters: what does not fit makes no p
 whatever the topic and the bytes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,12 +18,15 @@ from edgeagent.contracts.mqtt import RetainHandling, Session, Subscription
 from edgeagent.contracts.profile import Derived, DeviceProfile, Match, ParameterType
 from edgeagent.core.profile.derive import derive
 from edgeagent.core.profile.parameters import check
+from edgeagent.core.profile.paths import getter, path
 from edgeagent.core.profile.predicates import Test, predicate
 from edgeagent.core.profile.readers import clean
 from edgeagent.core.profile.templates import whole
 from edgeagent.errors import MalformedError
 from edgeagent.ids import LABEL_CHARACTERS, DeviceId, Label, TopicFilter
 
+MOST_LISTED: Final = 1024
+"""Devices in one message; further ones are not looked at."""
 _TEXT_CHARACTERS: Final = 64
 
 
@@ -37,6 +41,8 @@ class Proposal:
         label: a name for people.
         model: what it calls its model; empty when it does not say.
         firmware: its version; empty when it does not say.
+        follow: which of the parameters are taken over when it is admitted already.
+        anchors: which of them must then be as they were: what the topic tells of who announces.
     """
 
     device: DeviceId
@@ -45,6 +51,21 @@ class Proposal:
     label: Label
     model: str
     firmware: str
+    follow: tuple[str, ...] = ()
+    anchors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """All devices that something, such as a bridge, has at present.
+
+    Attributes:
+        topic: where it was told.
+        proposals: those that could be admitted.
+    """
+
+    topic: str
+    proposals: tuple[Proposal, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +79,10 @@ class Removal:
     device: DeviceId
 
 
+Announced = Proposal | Removal | Inventory
+"""What a message announces."""
+
+
 class _Pattern:
     """One way in which a family announces itself."""
 
@@ -65,6 +90,11 @@ class _Pattern:
         self._profile = profile
         self._match = match
         self._levels = match.topic.split("/")
+        self._most_bytes = match.most_bytes or profile.most_bytes
+        self._members = None if match.each is None else getter(path(match.each))
+        self._anchors = tuple(
+            name for name, rule in match.bind.items() if isinstance(rule, str) and whole(rule) is not None
+        )
         # What asks nothing of the topic is bound once, and asked first: most messages end there.
         parsed = [predicate(text) for text in match.when]
         self._tests: list[Test] = [each.bind({}) for each in parsed if not each.placeholders]
@@ -88,7 +118,7 @@ class _Pattern:
                 return None
         return found
 
-    def propose(self, payload: bytes, captures: Mapping[str, str]) -> Proposal | Removal | None:
+    def propose(self, topic: str, payload: bytes, captures: Mapping[str, str]) -> Announced | None:
         """What an announcement comes to.
 
         Raises:
@@ -97,10 +127,25 @@ class _Pattern:
         if not payload:
             gone = self._match.removed_by == "empty"
             return Removal(self._device(None, captures)) if gone else None
-        document = parse_readings(payload, limit=self._profile.most_bytes)
-        bound = (each.bind(captures) for each in self._bound_tests)
-        if not all(test(document) for test in (*self._tests, *bound)):
-            return None
+        document = parse_readings(payload, limit=self._most_bytes)
+        tests = (*self._tests, *(each.bind(captures) for each in self._bound_tests))
+        if self._members is None:
+            return self._proposal(document, captures) if all(test(document) for test in tests) else None
+        members = self._members(document)
+        if not isinstance(members, list):
+            raise MalformedError("no list of devices")
+        return Inventory(topic, tuple(self._listed(members[:MOST_LISTED], tests, captures)))
+
+    def _listed(
+        self, members: Sequence[ReadingValue], tests: Sequence[Test], captures: Mapping[str, str]
+    ) -> Iterator[Proposal]:
+        """Those of a list that fit; one that is not what its family sends hinders no other."""
+        for member in members:
+            if all(test(member) for test in tests):
+                with suppress(MalformedError):
+                    yield self._proposal(member, captures)
+
+    def _proposal(self, document: ReadingValue, captures: Mapping[str, str]) -> Proposal:
         device = self._device(document, captures)
         label = _words(self._match.label, document, captures, LABEL_CHARACTERS)
         return Proposal(
@@ -110,6 +155,8 @@ class _Pattern:
             label=ids.label(label or device),
             model=_words(self._match.model, document, captures, _TEXT_CHARACTERS),
             firmware=_words(self._match.firmware, document, captures, _TEXT_CHARACTERS),
+            follow=self._match.follow,
+            anchors=self._anchors if self._match.follow else (),
         )
 
     def _device(self, document: ReadingValue, captures: Mapping[str, str]) -> DeviceId:
@@ -122,7 +169,8 @@ class _Pattern:
             raw = derive(rule, document, captures)
             if isinstance(raw, list) and parameter.type is ParameterType.INTEGER:
                 raw = raw[0] if raw else None
-            if raw is not None:
+            # An empty text tells nothing: what may be without a value is.
+            if raw is not None and not (raw == "" and parameter.optional):
                 value = check(parameter, raw)
                 values[name] = list(value) if isinstance(value, tuple) else value
         return values
@@ -145,12 +193,12 @@ class Matcher:
             Subscription(each, Session.TELEMETRY, RetainHandling.ALWAYS) for each in filters
         )
 
-    def match(self, topic: str, payload: bytes) -> Proposal | Removal | None:
+    def match(self, topic: str, payload: bytes) -> Announced | None:
         """What a message on one of the subscribed topics announces; None when nothing."""
         for pattern in self._patterns:
             try:
                 captures = pattern.captures(topic)
-                found = None if captures is None else pattern.propose(payload, captures)
+                found = None if captures is None else pattern.propose(topic, payload, captures)
             except MalformedError:
                 continue
             if found is not None:

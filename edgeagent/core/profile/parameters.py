@@ -42,7 +42,11 @@ NUMBER: Final = "number"
 """The correlation number of a message that we send."""
 COLOR: Final = "color"
 """The colour that red, green and blue make, as ``#RRGGBB``."""
-RESERVED: Final = frozenset({*BUILT_IN, *OF_A_CHANNEL, NUMBER, COLOR})
+URL: Final = "url"
+"""Where the image of an update is."""
+VERSION: Final = "version"
+"""Which version it is."""
+RESERVED: Final = frozenset({*BUILT_IN, *OF_A_CHANNEL, NUMBER, COLOR, URL, VERSION})
 """Names that no parameter may have; nor those of the arguments of an action that the profile has."""
 
 

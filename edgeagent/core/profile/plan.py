@@ -133,24 +133,25 @@ def command_step(recipe: Recipe, refusals: Sequence[Denial], ground: Ground, wis
     echoes = [_echo(rule, ground, wish) for rule in confirm if isinstance(rule, EchoRule)]
     expectation = Expectation(
         published=published,
-        answers=_answers(tuple(rule for rule in confirm if isinstance(rule, Reply)), ground),
+        answers=answers_of(tuple(rule for rule in confirm if isinstance(rule, Reply)), ground),
         echoes=tuple(echo for echo in echoes if echo is not None),
         cycle=cycles[0] if cycles else None,
-        refusals=tuple(_refusal(rule, ground) for rule in denials),
+        refusals=tuple(refusal_of(rule, ground) for rule in denials),
         within=recipe.within,
+        settles=recipe.settles,
     )
-    return Step(topic=published, payload=_payload(recipe.publish, ground), expectation=expectation)
+    return Step(topic=published, payload=payload_of(recipe.publish, ground), expectation=expectation)
 
 
 def question_step(question: Question, ground: Ground) -> Step:
     """The message of a question."""
-    return _asking(question.publish, question.answers, question.within, ground)
+    return asking(question.publish, question.answers, question.within, ground)
 
 
 def reading_step(recipe: Recipe, ground: Ground) -> Step:
     """The message of the action ``refresh``, as a question."""
     answers = tuple(rule for rule in recipe.confirm if isinstance(rule, Reply))
-    return _asking(recipe.publish, answers, recipe.within, ground)
+    return asking(recipe.publish, answers, recipe.within, ground)
 
 
 def needed(recipe: Recipe, names: Mapping[str, ReadingName]) -> tuple[Needed, ...]:
@@ -162,13 +163,15 @@ def needed(recipe: Recipe, names: Mapping[str, ReadingName]) -> tuple[Needed, ..
     )
 
 
-def _asking(publish: Publication, answers: tuple[Reply, ...], within: timedelta, ground: Ground) -> Step:
+def asking(publish: Publication, answers: tuple[Reply, ...], within: timedelta, ground: Ground) -> Step:
+    """A message that is answered, and proves nothing else."""
     published = ground.topic(publish.topic)
-    expectation = Expectation(published=published, answers=_answers(answers, ground), within=within)
-    return Step(topic=published, payload=_payload(publish, ground), expectation=expectation)
+    expectation = Expectation(published=published, answers=answers_of(answers, ground), within=within)
+    return Step(topic=published, payload=payload_of(publish, ground), expectation=expectation)
 
 
-def _payload(publish: Publication, ground: Ground) -> bytes:
+def payload_of(publish: Publication, ground: Ground) -> bytes:
+    """What is sent."""
     if publish.empty:
         return b""
     if publish.text is not None:
@@ -182,7 +185,8 @@ def _text(value: JsonValue) -> str:
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
 
 
-def _answers(replies: tuple[Reply, ...], ground: Ground) -> tuple[Answer, ...]:
+def answers_of(replies: tuple[Reply, ...], ground: Ground) -> tuple[Answer, ...]:
+    """The messages that answer, of those that this device can send."""
     return tuple(_answer(rule, ground, rule.level) for rule in replies if applies(rule.only_if, ground.scope))
 
 
@@ -210,7 +214,8 @@ def _echo(rule: EchoRule, ground: Ground, wish: Wish | None) -> Echo | None:
     )
 
 
-def _refusal(rule: Denial, ground: Ground) -> Refusal:
+def refusal_of(rule: Denial, ground: Ground) -> Refusal:
+    """A message that refutes."""
     return Refusal(
         answer=_answer(rule, ground),
         code=None if rule.code is None else getter(path(rule.code)),

@@ -3,7 +3,7 @@
     path == != < > operand    path in [operand, ...]    path contains operand
     path startswith operand   path exists               path absent
 
-    operand   'text'   'input:{id}'   23.5   true   false   null   {name}
+    operand   'text'   "the plug's"   'input:{id}'   23.5   true   false   null   {name}
 
 ``{name}`` stands for a value, within a text or with its own type. It is put in after the predicate has been
 parsed, so that no value can change what is asked. A predicate becomes a closure once; asking is a look-up
@@ -36,10 +36,11 @@ Test = Callable[[ReadingValue], bool]
 Operand = Value | Named | None
 
 _MISSING: Final = Missing.MISSING
-_ONE: Final = r"(?:'[^']*'|-?\d{1,15}(?:\.\d{1,15})?|true|false|null|\{[a-z][a-z0-9_]*\})"
+_ONE: Final = r"(?:'[^']*'|\"[^\"]*\"|-?\d{1,15}(?:\.\d{1,15})?|true|false|null|\{[a-z][a-z0-9_]*\})"
 _LIST: Final = re.compile(rf"\[\s*{_ONE}(?:\s*,\s*{_ONE})*\s*\]", re.ASCII)
 _OPERAND: Final = re.compile(
     r"'(?P<text>[^']*)'"
+    r"|\"(?P<quoting>[^\"]*)\""
     r"|(?P<number>-?\d{1,15}(?:\.\d{1,15})?)"
     r"|(?P<word>true|false|null)"
     r"|\{(?P<name>[a-z][a-z0-9_]*)\}",
@@ -122,6 +123,8 @@ def _read_operand(text: str, whole: str) -> Operand:
 def _operand_of(found: re.Match[str]) -> Operand:
     if found["text"] is not None:
         return found["text"]
+    if found["quoting"] is not None:
+        return found["quoting"]
     if found["name"] is not None:
         return Named(found["name"])
     if found["word"] is not None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgeagent.core.profile.compile import CompiledDevice
-from edgeagent.core.profile.match import Matcher
+from edgeagent.core.profile.match import Inventory, Matcher
 from tests.core.profile.building import family, made, shelly, tasmota
 
 pytestmark = pytest.mark.requirement("M6")
@@ -16,7 +16,7 @@ DEVICES = [
     tasmota(light=5, relays=[1, 2], own_topics=True, fallback="DVES_DDEEFF_fb"),
     shelly(switches=[0, 1], lights=[0], covers=[0], meters=[0], clamps=[0], inputs=[0], thermometers=[100]),
     made(family("denon"), "avr", name="avr"),
-    made(family("zigbee2mqtt"), "0x01", name="lamp"),
+    made(family("zigbee2mqtt"), "0x01", friendly_name="lamp"),
     made(family("hisense"), "tv", peer="p"),
     made(family("one-topic"), base="tv"),
 ]
@@ -100,11 +100,18 @@ def test_no_topic_does_more_than_be_passed_over(
     assert decoded.readings == [] or any(each.filter == topic for each in device.subscriptions)
 
 
-MATCHER = Matcher([family("tasmota"), family("shelly-gen2"), family("shelly-gen1")])
+MATCHER = Matcher([family(name) for name in ("tasmota", "shelly-gen2", "shelly-gen1", "zigbee2mqtt")])
 
 
 @given(
-    st.sampled_from(["tasmota/discovery/AABBCCDDEEFF/config", "x/events/rpc", "shellies/announce"])
+    st.sampled_from(
+        [
+            "tasmota/discovery/AABBCCDDEEFF/config",
+            "x/events/rpc",
+            "shellies/announce",
+            "zigbee2mqtt/bridge/devices",
+        ]
+    )
     | st.text(max_size=40),
     st.binary(max_size=100)
     | st.dictionaries(
@@ -119,4 +126,4 @@ MATCHER = Matcher([family("tasmota"), family("shelly-gen2"), family("shelly-gen1
 def test_no_announcement_does_more_than_be_passed_over(topic: str, payload: bytes) -> None:
     found = MATCHER.match(topic, payload)
 
-    assert found is None or found.device
+    assert found is None or isinstance(found, Inventory) or found.device

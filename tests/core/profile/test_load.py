@@ -148,6 +148,32 @@ def test_what_is_no_file_of_this_format_is_refused(text: bytes, words: str) -> N
         ("[[match]]\ntopic='a/{mac}'\ndevice='{dev}'", "match[0].device: the topic does not capture {dev}"),
         ("[[match]]\ntopic='a/{m}'\ndevice='{m}'\nbind={x='$.a'}", "match[0].bind.x: no such parameter"),
         ("[[match]]\ntopic='a/b'\ndevice='$.id'\nremoved_by='empty'", "an empty payload names no device"),
+        ("[[match]]\ntopic='a/{m}'\neach='$.*'\ndevice='{m}'", "match[0].each: not a plain path"),
+        (
+            "[[match]]\ntopic='a/{m}'\neach='$'\ndevice='{m}'\nremoved_by='empty'",
+            "match[0].removed_by: the list says who is gone",
+        ),
+        ("[[match]]\ntopic='a'\ndevice='$.id'\nfollow=['topic']", "match[0].follow: 'topic' is not bound"),
+        (
+            "[[match]]\ntopic='a'\ndevice='$.id'\nbind={topic={take='$.a',collect='b'}}",
+            "bind.topic: what is collected is a list: say numbers or first",
+        ),
+        (
+            "[[match]]\ntopic='a'\ndevice='$.id'\nbind={topic={take='$.a',holds=[\"$.b exists\"]}}",
+            "bind.topic: makes a truth",
+        ),
+        (
+            "[[match]]\ntopic='a'\ndevice='$.id'\nbind={topic={take='$.a',collect='b',numbers={x=1}}}",
+            "bind.topic: makes a list of whole numbers",
+        ),
+        (
+            "[[match]]\ntopic='a/{m}'\ndevice='{m}'\nbind={topic={take='$.a',holds=[\"$.b == {m}\"]}}",
+            "bind.topic: a name in holds",
+        ),
+        (
+            "[[match]]\ntopic='a'\ndevice='$.id'\nbind={topic={take='$.a',first={x='y'},numbers={x=1}}}",
+            "at most one of positions, numbered, numbers, first and among",
+        ),
     ],
 )
 def test_a_mistake_is_named_by_its_place(body: str, words: str) -> None:
@@ -184,6 +210,7 @@ def test_a_command_topic_is_a_filter() -> None:
             "the message carries no {number}",
         ),
         ('within = "4s"', "within = 4", "command.power.0.within"),
+        ('within = "4s"', 'within = "4s"\nsettles = "4s"', "settles: longer than an answer may take"),
         ('within = "4s"', 'within = "4s"\nfail = [{ topic = "stat/{topic}/R" }]', "told from an answer"),
         ('within = "4s"', 'within = "4s"\neach = "relay"', "no such kind of channel"),
         ('within = "4s"', 'within = "4s"\nrequire = [{ reading = "lock" }]', "no reading 'lock'"),
@@ -197,6 +224,27 @@ def test_a_command_that_promises_what_the_catalogue_does_not_have_is_refused(
     assert old in COMMAND
 
     assert words in refused(HEAD + COMMAND.replace(old, new))
+
+
+@pytest.mark.requirement("M2")
+@pytest.mark.parametrize(
+    ("topic", "when", "fits"),
+    [
+        ("{base}/log", "$.message contains {topic}", True),
+        ("{base}/log", "$.level == 'error'", False),
+        ("{base}/log", "$.message contains {base}", False),
+        ("everybody/log", "$.message contains {topic}", False),
+        ("{base}/{topic}/log", "$.level == 'error'", True),
+    ],
+)
+def test_a_refusal_from_what_devices_share_must_name_the_device(topic: str, when: str, *, fits: bool) -> None:
+    shared = "[parameter.base]\ntype = 'prefix'\ndefault = 'b'\n[shared.bridge]\nby = 'base'\n"
+    text = HEAD + COMMAND + f'fail = [{{ topic = "{topic}", when = ["{when}"] }}]\n' + shared
+
+    if fits:
+        assert load(text.encode()).commands
+    else:
+        assert "a refusal is believed on its own topic only" in refused(text)
 
 
 @pytest.mark.requirement("V1")

@@ -6,7 +6,7 @@ import pytest
 
 from edgeagent.contracts.mqtt import RetainHandling, Session
 from edgeagent.core.profile.compile import compile_device
-from edgeagent.core.profile.match import Matcher, Proposal, Removal, covers
+from edgeagent.core.profile.match import Announced, Matcher, Proposal, Removal, covers
 from tests.core.profile.building import GATEWAY, PLUG, SHELLY, family, thing
 
 pytestmark = [pytest.mark.requirement("M4"), pytest.mark.requirement("M1")]
@@ -38,7 +38,7 @@ CONFIG: dict[str, object] = {
 }
 
 
-def announced(**changes: object) -> Proposal | Removal | None:
+def announced(**changes: object) -> Announced | None:
     """What becomes of a Tasmota announcement that differs from an ordinary one in this."""
     return MATCHER.match(f"tasmota/discovery/{PLUG}/config", json.dumps(CONFIG | changes).encode())
 
@@ -65,6 +65,7 @@ def test_a_tasmota_proposes_itself_with_all_that_its_profile_needs() -> None:
         "relays": [1],
         "light": 0,
         "own_topics": False,
+        "model": "Sonoff Basic",
         "on_word": "ON",
         "off_word": "OFF",
         "online_word": "Online",
@@ -146,6 +147,10 @@ def test_a_name_for_people_is_cleaned_and_one_that_is_missing_is_the_id() -> Non
     assert proposed(dn="  ").label == PLUG
     assert proposed(dn=None).label == PLUG
     assert len(proposed(dn="x" * 200).label) == 64
+
+
+def test_an_optional_word_that_is_empty_is_left_out_and_hinders_no_proposal() -> None:
+    assert "model" not in proposed(md="").parameters
 
 
 def test_an_empty_message_takes_an_announcement_back() -> None:
@@ -234,3 +239,46 @@ def test_a_profile_without_announcements_is_admitted_by_hand_only() -> None:
 )
 def test_a_filter_covers_what_the_standard_says(topic_filter: str, topic: str, covered: bool) -> None:  # noqa: FBT001 - a table's outcome
     assert covers(topic_filter, topic) is covered
+
+
+TREE = thing("""
+[parameter.lit]
+type = "boolean"
+optional = true
+
+[parameter.gangs]
+type = "integers"
+optional = true
+
+[parameter.kind]
+type = "choice"
+choices = ["new", "old"]
+optional = true
+
+[[match]]
+topic = "tree/{id}"
+device = "{id}"
+
+[match.bind]
+topic = "{id}"
+lit = { take = "$.has", holds = ["$.name == 'light'", "$.set == true"] }
+gangs = { take = "$.has", holds = ["$.set == true"], collect = "name", numbers = { left = 1, right = 2 } }
+kind = { take = "$.has", collect = "name", first = { fresh = "new", stale = "old" } }
+""")
+
+
+def grown(has: object) -> object:
+    """What is bound of a tree of abilities."""
+    found = Matcher([TREE]).match("tree/x", json.dumps({"has": has}).encode())
+    return {**found.parameters} if isinstance(found, Proposal) else found
+
+
+def test_a_tree_of_abilities_is_searched_however_deep_and_whatever_else_is_in_it() -> None:
+    deep = [{"in": [{"name": "light", "set": True}, None, 7, "light"]}, {"name": "right", "set": True}]
+    old = [{"name": "stale"}, {"name": "left", "set": False}, {"name": ["light"], "set": True}]
+
+    assert grown(deep) == {"topic": "x", "lit": True, "gangs": [2]}
+    assert grown(old) == {"topic": "x", "lit": False, "gangs": [], "kind": "old"}
+    assert grown([*old, {"name": "fresh"}]) == {"topic": "x", "lit": False, "gangs": [], "kind": "new"}
+    assert grown(None) == {"topic": "x"}
+    assert grown("light") == {"topic": "x", "lit": False, "gangs": []}

@@ -173,3 +173,14 @@ def test_no_text_does_more_than_be_refused(text: str) -> None:
 )
 def test_truth_is_no_number(left: object, right: object, equal: bool) -> None:  # noqa: FBT001 - a table's outcome
     assert same(left, right) is equal
+
+
+def test_a_text_with_a_quote_in_it_stands_in_the_other_kind() -> None:
+    asks = predicate("$.said contains \"to '{name}' failed\"").bind({"name": "lamp"})
+
+    assert asks({"said": "Publish 'set' to 'lamp' failed: no route"})
+    assert not asks({"said": "Publish 'set' to 'lamp 2' failed: no route"})
+    assert predicate("$.a in [\"it's\", 'b']").bind({})({"a": "it's"})
+    for text in ('$.a == "x', "$.a == \"x'", '$.a == "x" "y"', "$.a in [\"x\" 'y']"):
+        with pytest.raises(MalformedError):
+            predicate(text)

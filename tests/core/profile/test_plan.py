@@ -149,7 +149,7 @@ def test_the_same_action_makes_the_same_plan_again() -> None:
 
 
 def test_an_optimistic_bridge_is_believed_no_further_than_it_goes() -> None:
-    lamp = made(family("zigbee2mqtt"), "0x01", name="lamp")
+    lamp = made(family("zigbee2mqtt"), "0x01", friendly_name="lamp")
 
     assert lamp.actions[ActionName.POWER].best is Level.VERIFIED
     assert (

@@ -24,7 +24,7 @@ def meter() -> CompiledDevice:
 
 
 def zigbee(name: str) -> CompiledDevice:
-    return made(family("zigbee2mqtt"), "0x00158d0001", name=name)
+    return made(family("zigbee2mqtt"), "0x00158d0001", friendly_name=name)
 
 
 def hisense() -> CompiledDevice:
