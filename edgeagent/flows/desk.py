@@ -28,6 +28,7 @@ from edgeagent.core.envelope import RefusedEnvelopeError
 from edgeagent.core.gate.roles import speaker
 from edgeagent.core.gate.verdict import Opened
 from edgeagent.core.gate.world import World
+from edgeagent.core.lifecycle import State
 from edgeagent.core.operation import OperationState, operation_key
 from edgeagent.core.saga import Mark
 from edgeagent.core.shadow import StateReading
@@ -51,9 +52,9 @@ from edgeagent.flows.writes import Writes
 from edgeagent.ids import DeviceId, ReadingName
 from edgeagent.ports.broker import DeviceBus
 from edgeagent.ports.crash import CrashPoint
-from edgeagent.store import audit, locks, operations, outbox, steps
+from edgeagent.store import audit, inbox, locks, operations, outbox, steps
 from edgeagent.store.database import Database, Transaction
-from edgeagent.store.inbox_row import Now, Row
+from edgeagent.store.inbox_row import Moved, Now, Row
 from edgeagent.store.outbox import NewEvent
 
 log = logging.getLogger(__name__)
@@ -80,7 +81,9 @@ class Desk:
         self._settling = settling
         self._confirmations = confirmations
         self._lanes = lanes
-        self._takers = {lane: Takers(bell, partial(self._ask, lane)) for lane, bell in lanes.items()}
+        self._takers = {
+            lane: Takers(bell, partial(self._ask, lane), self._give_back) for lane, bell in lanes.items()
+        }
         self._loans = Loans(confirmations, worlds.holds, worlds.around.metrics)
         self._steps = Steps(settling.devices)
         self._sending = Sending(store, bus, worlds, self._loans, self._steps)
@@ -239,6 +242,21 @@ class Desk:
         # The lease ends, and whoever takes the command over counts it as lost.
         await self._store.write(partial(locks.renew, key=key_of(claim), until=now.milliseconds, now=now))
         self._let_go(claim.token, claim.device)
+        self.wake()
+
+    async def _give_back(self, taker: Taker, found: Found) -> None:
+        """Queue a command again that was claimed for somebody who is gone: that is no loss."""
+        row, stamp = found.row, self._around.stamp()
+
+        def give_back(tx: Transaction) -> None:
+            locks.release(tx, locks.Key(row.device, taker.token))
+            inbox.move(
+                tx, running(tx, row.run), Moved(State.QUEUED, row.reason, force_refresh=row.force_refresh)
+            )
+            audit.append(tx, [claims.queued(row)], stamp)
+
+        await self._store.write(give_back)
+        self._let_go(taker.token, row.device)
         self.wake()
 
     async def correct(self, claim: Claim, confirmed: Confirmed) -> None:

@@ -6,8 +6,7 @@
 
 Each by itself would cost a transaction for every one that waits, again and again; so there is one at most
 under way. Whoever is cancelled hands its turn on, and what it has asked for the others reaches them all the
-same. A command that was claimed for somebody who is gone by then is abandoned with it: its lease lapses
-(SPEC L3).
+same. A command that was claimed for somebody who is gone by then is given back: nothing was done with it.
 """
 
 import asyncio
@@ -37,6 +36,8 @@ class Answer:
 
 Ask = Callable[[Sequence[Taker]], Awaitable[Answer]]
 """Claims for all who ask."""
+GiveBack = Callable[[Taker, Found], Awaitable[None]]
+"""Queues a command again that nobody has begun."""
 
 
 @dataclass(eq=False, slots=True)
@@ -57,9 +58,10 @@ class _Place:
 class Takers:
     """Those who wait for a command of a lane."""
 
-    def __init__(self, bell: Bell, ask: Ask) -> None:
+    def __init__(self, bell: Bell, ask: Ask, give_back: GiveBack) -> None:
         self._bell = bell
         self._ask_for = ask
+        self._give_back = give_back
         self._places: list[_Place] = []
         self._speaker: _Place | None = None
         self._is_left = False
@@ -117,11 +119,17 @@ class Takers:
         # with it must not be lent to it again while another one is there.
         asking = [each for each in reversed(self._places) if each.found is None]
         answer = await self._ask_for([each.taker for each in asking])
+        gone: list[tuple[Taker, Found]] = []
         for place, found in zip(asking, answer.found, strict=False):
-            place.found = found
-            place.stirred.set()
+            if place in self._places:
+                place.found = found
+                place.stirred.set()
+            else:
+                gone.append((place.taker, found))
         if len(answer.found) < len(asking):
             self._is_left, self._unserved = answer.is_left, answer
+        for taker, found in gone:
+            await self._give_back(taker, found)
 
     def _hand_on(self) -> None:
         """Have another one ask."""

@@ -144,12 +144,16 @@ async def test_what_was_asked_for_all_reaches_the_others_when_whoever_asked_is_g
     free.set()
     await busy
 
-    # Then the other has the command that was claimed for it, and nothing was claimed twice.
+    # Then the other has the command that was claimed for it, nothing was claimed twice, and what was claimed
+    # for the one that is gone is queued again: nobody has lost it, since nobody had begun it.
     [claim] = await claims_of([second])
     assert [(claim.device, "worker-2")] == hub.rows(
         "SELECT device, holder FROM locks WHERE holder = 'worker-2'"
     )
-    assert hub.rows("SELECT count(*) FROM inbox WHERE state = 'running'") == [(2,)]
+    await eventually(lambda: hub.rows("SELECT count(*) FROM inbox WHERE state = 'running'") == [(1,)])
+    again = await hub.claims()
+    assert (again.device != claim.device, again.force_refresh) == (True, False)
+    assert hub.rows("SELECT losses, attempts FROM inbox") == [(0, 0), (0, 0)]
 
 
 @pytest.mark.requirement("Q8")
@@ -250,8 +254,9 @@ class Lane:
 
     def __init__(self) -> None:
         self.bell = Bell()
-        self.takers = Takers(self.bell, self._ask)
+        self.takers = Takers(self.bell, self._ask, self._take_back)
         self.asked: list[asyncio.Future[Answer]] = []
+        self.taken_back: list[tuple[str, int]] = []
 
     def takes(self, holder: str) -> "asyncio.Task[tuple[Taker, Found]]":
         """Somebody waits for a command."""
@@ -260,6 +265,9 @@ class Lane:
     async def _ask(self, _takers: Sequence[Taker]) -> Answer:
         self.asked.append(asyncio.get_running_loop().create_future())
         return await self.asked[-1]
+
+    async def _take_back(self, taker: Taker, found: Found) -> None:
+        self.taken_back.append((taker.holder, found.row.run))
 
 
 def found(run: int) -> Found:
@@ -299,6 +307,7 @@ async def test_whoever_comes_just_when_one_that_is_gone_is_answered_asks_anew() 
     lane.asked[1].set_result(Answer([found(2)]))
     taker, command = await task
     assert (taker.holder, command.row.run) == ("next", 2)
+    assert lane.taken_back == [("gone", 1)]
 
 
 @pytest.mark.requirement("Q8")
