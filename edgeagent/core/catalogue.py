@@ -81,10 +81,10 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """No earlier version is installed on a model.
+    """No earlier version of a group's is installed on a model.
 
     Attributes:
-        group: whose role says so.
+        group: whose role says so; it binds what that group signs for, and no other's.
         family: the profile's id.
         model: which model; ``*`` for all of the family.
         version: the earliest that is.
@@ -110,10 +110,11 @@ class Catalogue:
     revoked: Mapping[ArtifactId, Artifact] = field(default_factory=dict)
     floors: tuple[Floor, ...] = ()
 
-    def floor_over(self, facts: ArtifactFacts, model: str | None) -> Floor | None:
-        """A floor that a version is not certainly above; for a model, or for any that it is made for."""
+    def floor_over(self, artifact: Artifact, model: str | None) -> Floor | None:
+        """A floor that its version is not certainly above; for a model, or for any that it is made for."""
+        facts, said = artifact.facts, (artifact.signed.group, artifact.facts.family)
         for floor in self.floors:
-            is_meant = floor.family == facts.family and (
+            is_meant = (floor.group, floor.family) == said and (
                 floor.model in {"*", model}
                 if model is not None
                 else "*" in {floor.model, facts.models} or floor.model in facts.models

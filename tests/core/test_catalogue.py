@@ -114,7 +114,18 @@ def test_a_floor_of_another_shape_is_refused() -> None:
 def test_a_floor_is_for_its_models(facts: dict[str, object], model: str | None, is_too_old: bool) -> None:  # noqa: FBT001 - a table
     known = Catalogue(floors=(Floor("plugs", "tasmota", "PM-1", "14.1.0"),))
 
-    assert (known.floor_over(artifact(**facts).facts, model) is not None) is is_too_old  # type: ignore[arg-type]
+    assert (known.floor_over(artifact(**facts), model) is not None) is is_too_old  # type: ignore[arg-type]
+
+
+@pytest.mark.threat("T7")
+def test_a_floor_of_one_group_does_not_keep_another_groups_files_from_devices() -> None:
+    """Who holds one builder's key could else stop every update of every other."""
+    thief = artifact("lamp-1", group="lamps", models="*", version="99.0.0", floor="99.0.0")
+
+    found = taken(thief, artifact())
+
+    assert found.floor_over(artifact(), "PM-1") is None
+    assert found.floor_over(artifact("lamp-0", group="lamps", models="*"), "PM-1") is not None
 
 
 def test_of_what_was_revoked_the_latest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,10 +84,10 @@ def _misfit(artifact: Artifact, appliance: Appliance | None) -> Refuse | None:
 
 
 def _too_old(artifact: Artifact, catalogue: Catalogue, appliance: Appliance | None) -> Refuse | None:
-    facts, version = artifact.facts, artifact.facts.version
+    version = artifact.facts.version
     # Where the device is not known, what may be installed on one of the models is worth its way.
-    models = sorted(facts.models) if appliance is None else [appliance.model]
-    floors = [catalogue.floor_over(facts, model) for model in models]
+    models = sorted(artifact.facts.models) if appliance is None else [appliance.model]
+    floors = [catalogue.floor_over(artifact, model) for model in models]
     if floors[0] is not None and None not in floors:
         words = f"{version} is not known to reach {floors[0].version}, the floor of {floors[0].model}"
         return Refuse(Reason.ARTIFACT_TOO_OLD, words)

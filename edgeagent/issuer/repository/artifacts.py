@@ -233,7 +233,7 @@ def _check(new: Artifact, trusted: Trusted) -> None:
             f"{new.id} is signed for already by {before.signed.group}, as another file or with other words; "
             "give this one a new id"
         )
-    floor = following(Catalogue(), known, anew=frozenset()).floor_over(new.facts, None)
+    floor = following(Catalogue(), known, anew=frozenset()).floor_over(new, None)
     if floor is not None:
         raise RejectedError(
             f"version {new.facts.version} is not known to reach {floor.version}, the floor of {floor.model}"
