@@ -26,13 +26,18 @@ def fetching(config: Config, path: Path, store: Database, trust: Trust, around: 
     """
     artifacts = config.artifacts
     space = ArtifactSpace(
-        ArtifactFiles(config.hub.state_dir / "artifacts"),
+        files_of(config),
         around,
         SpaceSettings(budget=artifacts.budget * MEBIBYTE, keep=artifacts.keep),
     )
     return Fetching(
         space, _source(config, path), ListedFiles(trust, around), store, around, FetchingSettings()
     )
+
+
+def files_of(config: Config) -> ArtifactFiles:
+    """Where they lie."""
+    return ArtifactFiles(config.hub.state_dir / "artifacts")
 
 
 def _source(config: Config, path: Path) -> FetchProcess | None:

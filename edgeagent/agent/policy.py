@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from edgeagent import settings
+from edgeagent.agent.artifacts import files_of
 from edgeagent.agent.running import Flow
 from edgeagent.config import Config
 from edgeagent.flows.artifact_facts import ArtifactFactsDesk
@@ -37,4 +38,4 @@ def artifact_desk(
 ) -> ArtifactFactsDesk:
     """Build what tells people of artifacts."""
     source = settings.policy_source(config, path)
-    return ArtifactFactsDesk(store, trust, source, around, config.hub.state_dir)
+    return ArtifactFactsDesk(store, trust, source, around, files_of(config))

@@ -6,7 +6,6 @@ file that is here from its beginning to its end.
 
 import asyncio
 from dataclasses import dataclass
-from pathlib import Path
 
 from edgeagent.contracts.reports.artifacts import (
     ArtifactShown,
@@ -24,7 +23,7 @@ from edgeagent.flows.trust import Trust
 from edgeagent.ids import ArtifactId
 from edgeagent.ports.policy_source import PolicySource, UnprovenMetadataError
 from edgeagent.store import policy as policies
-from edgeagent.store.cached_artifacts import ARTIFACTS, is_whole
+from edgeagent.store.artifact_files import ArtifactFiles
 from edgeagent.store.database import Database
 
 
@@ -37,14 +36,14 @@ class ArtifactFactsDesk:
         trust: the catalogue and the policy.
         source: verifies metadata; None where no repository is configured.
         around: time.
-        state_dir: where files lie.
+        files: those that are here.
     """
 
     store: Database
     trust: Trust
     source: PolicySource | None
     around: Surroundings
-    state_dir: Path
+    files: ArtifactFiles
 
     def show_all(self) -> ArtifactsShown:
         """All that is known."""
@@ -81,8 +80,7 @@ class ArtifactFactsDesk:
             else:
                 if found.artifacts != self.trust.catalogue.listed:
                     problem = "the catalogue is not what the stored metadata list"
-        folder = self.state_dir / ARTIFACTS
-        states = [await asyncio.to_thread(_cached, folder, artifact) for artifact in listed]
+        states = [await asyncio.to_thread(_cached, self.files, artifact) for artifact in listed]
         return ArtifactsVerified(artifacts=states, metadata=problem, roles=roles)
 
     def _shown(self, artifact: Artifact) -> ArtifactShown:
@@ -107,7 +105,7 @@ class ArtifactFactsDesk:
         return Standing.RELEASED if artifact.sha256 in approved else Standing.SIGNED
 
 
-def _cached(folder: Path, artifact: Artifact) -> ArtifactVerified:
-    found = is_whole(folder, artifact.sha256, artifact.length)
+def _cached(files: ArtifactFiles, artifact: Artifact) -> ArtifactVerified:
+    found = files.is_whole(artifact.sha256, artifact.length)
     cached = Cached.ABSENT if found is None else Cached.WHOLE if found else Cached.DAMAGED
     return ArtifactVerified(artifact=artifact.id, cached=cached)

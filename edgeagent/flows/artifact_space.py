@@ -133,7 +133,7 @@ class ArtifactSpace:
             StorageError: the disk does not do it now.
         """
         if not dry_run:
-            await asyncio.to_thread(self._files.clear_strangers)
+            await asyncio.to_thread(self._files.clear_strangers, frozenset(live()))
         lying = await asyncio.to_thread(self._files.all)
         # What is certainly over: a clock that is not sure removes nothing by age too early.
         now = self._around.clock.wall().earliest.timestamp()

@@ -139,23 +139,35 @@ class Fetching(FetchDesk):
     async def use(self, file: SignedFile) -> AsyncIterator[int]:
         """Hold a file: a handle of its verified bytes, and it is not removed meanwhile.
 
-        What is here already is lent only as long as it is signed for: it may have been taken back since.
+        It is lent only as long as it is signed for: it may have been taken back since, or while it came.
 
         Raises:
-            UnknownError: it is signed for no more.
+            UnknownError: nobody signs for it.
             FetchError: it is not here and did not come.
-            RejectedError: it cannot be here, or was damaged this very moment.
+            RejectedError: it is signed for no more, cannot be here, or was damaged this very moment.
             StorageError: the disk cannot be read.
         """
-        if await self._signed.file(file.artifact) != file:
-            raise RejectedError(f"{file.artifact} is another file by now")
+        await self._check_signed(file)
         with self._space.pinned(file.sha256):
-            await self.bring(file)
-            handle = await self._space.open(file)
+            handle = await self._opened(file)
             try:
+                await self._check_signed(file)
                 yield handle
             finally:
                 os.close(handle)
+
+    async def _check_signed(self, file: SignedFile) -> None:
+        if await self._signed.file(file.artifact) != file:
+            raise RejectedError(f"{file.artifact} is another file by now")
+
+    async def _opened(self, file: SignedFile) -> int:
+        await self.bring(file)
+        try:
+            return await self._space.open(file)
+        except UnknownError:
+            # It was being removed when we pinned it; now it is not again.
+            await self.bring(file)
+            return await self._space.open(file)
 
     # For people.
 

@@ -17,7 +17,7 @@ import fcntl
 import os
 import signal
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,6 +31,7 @@ from edgeagent.store.files import sync_folder
 
 _FOLDER: Final = 0o700
 _SEALED: Final = 0o400
+_ADDED_TO: Final = 0o600
 _CHUNK: Final = 1024 * 1024
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -83,11 +84,16 @@ class ArtifactFiles:
         self._seals: dict[Digest, _Seal] = {}
 
     def part(self, sha256_: Digest) -> Path:
-        """Where what has come of a file lies.
+        """Where what has come of a file lies; it can be added to.
 
         Raises:
             StorageError: there can be no such place.
         """
+        part = self._place_of_part(sha256_)
+        _unseal(part)
+        return part
+
+    def _place_of_part(self, sha256_: Digest) -> Path:
         try:
             for folder in (self._folder, self._parts):
                 folder.mkdir(mode=_FOLDER, exist_ok=True)
@@ -110,7 +116,7 @@ class ArtifactFiles:
             StillWrittenError: somebody has it open and could change it.
             StorageError: the disk does not do it now.
         """
-        part, file = self.part(sha256_), self._folder / sha256_
+        part, file = self._place_of_part(sha256_), self._folder / sha256_
         try:
             with _opened(part) as handle:
                 os.fchmod(handle, _SEALED)
@@ -189,6 +195,25 @@ class ArtifactFiles:
         self._seals[sha256_] = _seal(os.fstat(handle))
         os.lseek(handle, 0, os.SEEK_SET)
 
+    def is_whole(self, sha256_: Digest, length: int) -> bool | None:
+        """Whether a file is what is signed for; None where there is none. Reads all of it; changes nothing.
+
+        Raises:
+            StorageError: it cannot be read now.
+        """
+        file = self._folder / sha256_
+        try:
+            with _opened(file) as handle:
+                return _is_right(handle, sha256_, length)
+        except WrongBytesError:
+            return False
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as why:
+            if why.errno == errno.ELOOP:
+                return False
+            raise StorageError(f"cannot read {file}: {why.strerror}") from why
+
     def part_size(self, sha256_: Digest) -> int:
         """How many bytes have come of a file that is not whole; 0 for none."""
         try:
@@ -224,17 +249,30 @@ class ArtifactFiles:
         except OSError as why:
             raise StorageError(f"cannot remove {folder / sha256_}: {why.strerror}") from why
 
-    def clear_strangers(self) -> None:
+    def clear_strangers(self, but: Collection[Digest]) -> None:
         """Remove what a killed agent has left between two steps.
+
+        Args:
+            but: those that are on their way now, whose steps are ours.
 
         Raises:
             StorageError: it cannot be read now.
         """
         try:
             for file in self._folder.glob("*.new"):
-                file.unlink(missing_ok=True)
+                if file.stem not in but:
+                    file.unlink(missing_ok=True)
         except OSError as why:
             raise StorageError(f"cannot clear {self._folder}: {why.strerror}") from why
+
+
+def _unseal(part: Path) -> None:
+    """Have a part be added to, that was sealed when an agent was killed or the disk failed."""
+    with suppress(OSError, WrongBytesError), _opened(part) as handle:
+        found = os.fstat(handle)
+        # With a second name it is a file already, or about to be.
+        if stat.S_IMODE(found.st_mode) == _SEALED and found.st_nlink == 1:
+            os.fchmod(handle, _ADDED_TO)
 
 
 @contextmanager

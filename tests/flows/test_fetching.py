@@ -5,7 +5,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from edgeagent.contracts.reports.health import Level
 from edgeagent.errors import RejectedError, UnknownError
 from edgeagent.flows.artifact_space import ArtifactSpace, SpaceSettings
 from edgeagent.flows.fetching import Fetching, FetchingSettings
-from edgeagent.ids import artifact_id
+from edgeagent.ids import Digest, artifact_id
 from edgeagent.ports.artifacts import ArtifactSource, FetchError, SignedFile
 from edgeagent.store.artifact_files import ArtifactFiles
 from tests.flows.building import Hub, new_hub
@@ -93,12 +93,18 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(folder: Path, *, budget: int = 10_000, has_source: bool = True) -> AsyncIterator[Desk]:
+async def desk(
+    folder: Path,
+    *,
+    budget: int = 10_000,
+    has_source: bool = True,
+    kind: type[ArtifactFiles] = ArtifactFiles,
+) -> AsyncIterator[Desk]:
     async with new_hub(folder) as hub:
         source = FakeSource({FILE.sha256: CONTENT, OTHER.sha256: OTHER_BYTES})
         source.open.set()
         signed = FileList({FILE.artifact: FILE, OTHER.artifact: OTHER})
-        files = ArtifactFiles(folder / "artifacts")
+        files = kind(folder / "artifacts")
         files.part(FILE.sha256)
         fetching = Fetching(
             ArtifactSpace(files, hub.around, SpaceSettings(budget=budget)),
@@ -337,3 +343,44 @@ async def test_a_clock_that_is_not_sure_removes_nothing(tmp_path: Path) -> None:
 
         assert done.removed == []
         assert at.here() == [FILE.sha256]
+
+
+@pytest.mark.requirement("F1")
+async def test_what_is_taken_back_while_it_comes_is_not_lent(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        at.source.open.clear()
+
+        async def uses() -> None:
+            async with at.fetching.use(FILE):
+                pytest.fail("it was lent")
+
+        using = asyncio.create_task(uses())
+        await eventually(lambda: at.source.asked == [ID])
+        at.signed.files = {OTHER.artifact: OTHER}
+        at.source.open.set()
+
+        with pytest.raises(UnknownError):
+            await using
+
+
+class Snatching(ArtifactFiles):
+    """Loses a file once, right before it is used: whoever tidies had looked before it was pinned."""
+
+    opened: int = 0
+
+    @override
+    def open(self, sha256_: Digest, length: int, now: datetime) -> int:
+        self.opened += 1
+        if self.opened == 3:  # the first two saw that it is not here yet, and that it is
+            self.remove(sha256_)
+        return super().open(sha256_, length, now)
+
+
+async def test_what_goes_while_it_is_being_pinned_is_fetched_again(tmp_path: Path) -> None:
+    async with desk(tmp_path, kind=Snatching) as at:
+        await at.fetching.bring(FILE)
+
+        async with at.fetching.use(FILE) as handle:
+            assert os.read(handle, 10_000) == CONTENT
+
+        assert at.source.asked == [ID, ID]

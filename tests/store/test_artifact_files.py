@@ -202,7 +202,7 @@ def test_what_a_killed_agent_left_between_two_steps_is_cleared(files: ArtifactFi
     taken(files)
     (folder / f"{SHA256}.new").write_bytes(CONTENT)
 
-    files.clear_strangers()
+    files.clear_strangers(frozenset())
 
     assert sorted(path.name for path in folder.iterdir()) == [SHA256, "part"]
     assert read(files) == CONTENT
@@ -218,3 +218,51 @@ def test_who_has_a_file_open_may_read_on_when_it_is_removed(files: ArtifactFiles
         assert file.read() == CONTENT
     assert not (folder / SHA256).exists()
     files.remove(SHA256)
+
+
+def test_what_was_sealed_when_the_agent_was_killed_can_be_added_to_again(files: ArtifactFiles) -> None:
+    came(files, CONTENT[:100]).chmod(0o400)
+
+    part = files.part(SHA256)
+
+    assert stat.S_IMODE(part.stat().st_mode) == 0o600
+
+
+def test_a_file_is_not_unsealed_by_a_second_name_among_the_parts(files: ArtifactFiles, folder: Path) -> None:
+    taken(files)
+    (folder / "part" / SHA256).hardlink_to(folder / SHA256)
+
+    files.part(SHA256)
+
+    assert stat.S_IMODE((folder / SHA256).stat().st_mode) == 0o400
+
+
+def test_what_is_between_two_steps_now_is_left_alone(files: ArtifactFiles, folder: Path) -> None:
+    files.part(SHA256)
+    between = folder / f"{SHA256}.new"
+    between.touch()
+
+    files.clear_strangers({SHA256})
+    assert between.exists()
+
+    files.clear_strangers(frozenset())
+    assert not between.exists()
+
+
+@pytest.mark.parametrize("damage", ["a link", "a folder", "other bytes", "none"])
+def test_whether_a_file_is_whole_is_told_and_changes_nothing(
+    files: ArtifactFiles, folder: Path, damage: str
+) -> None:
+    assert files.is_whole(SHA256, len(CONTENT)) is None
+    taken(files)
+    if damage != "none":
+        (folder / SHA256).rename(folder / "aside")
+    if damage == "a link":
+        (folder / SHA256).symlink_to(folder / "aside")
+    elif damage == "a folder":
+        (folder / SHA256).mkdir()
+    elif damage == "other bytes":
+        (folder / SHA256).write_bytes(EVIL)
+
+    assert files.is_whole(SHA256, len(CONTENT)) is (damage == "none")
+    assert (folder / SHA256).exists()
