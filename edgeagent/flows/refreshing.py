@@ -94,7 +94,7 @@ class Refreshing:
             trust.policy_problem = "the stored policy does not go back to the root in [policy] root"
             self._is_foreign = True
         else:
-            trust.catalogue = await self._store.read(catalogues.load)
+            await self._load_catalogue()
             try:
                 policy = decode(Policy, taken.held.policy, limit=POLICY_BYTES)
                 trust.check(policy)
@@ -102,6 +102,14 @@ class Refreshing:
                 trust.policy_problem = f"the stored policy: {why}"
             else:
                 trust.put_in_force(policy, (taken.at, min(policy.expires_at, taken.until)))
+
+    async def _load_catalogue(self) -> None:
+        try:
+            self._trust.catalogue = await self._store.read(catalogues.load)
+        except RejectedError as why:
+            # Nothing is installed until the next refresh, which makes it anew from what is signed.
+            self._trust.catalogue_problem = f"the stored catalogue is damaged: {why}"
+            log.warning("stored catalogue not used", extra={"why": str(why)})
 
     async def run(self) -> None:
         """Refresh now and from time to time; ends only by cancellation."""
@@ -140,7 +148,7 @@ class Refreshing:
             policy = decode(Policy, published.held.policy, limit=POLICY_BYTES)
             self._trust.check(policy, is_anew=published.is_anew)
             published, catalogue = await self._listed(published, held)
-            if held == published.held:
+            if held == published.held and catalogue == self._trust.catalogue:
                 self._trust.policy_problem = ""
                 return True
             await self._take(policy, published, catalogue)

@@ -13,7 +13,7 @@ from edgeagent.clock import EPOCH
 from edgeagent.contracts.artifact import FACTS_BYTES, ArtifactFacts
 from edgeagent.contracts.door import decode, encode
 from edgeagent.core.catalogue import Artifact, Catalogue, Floor, Signed
-from edgeagent.ids import ArtifactId, Digest
+from edgeagent.ids import ArtifactId, artifact_id, digest
 from edgeagent.store.database import Snapshot, Transaction
 
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -74,7 +74,11 @@ def save(tx: Transaction, catalogue: Catalogue, delegated: Mapping[str, bytes]) 
 
 
 def load(db: Snapshot) -> Catalogue:
-    """The stored catalogue; an empty one where none was taken."""
+    """The stored catalogue; an empty one where none was taken.
+
+    Raises:
+        MalformedError: a row of it is damaged.
+    """
     floors = [
         Floor(str(row["models"]), str(row["family"]), str(row["model"]), str(row["version"]))
         for row in db.rows(_FLOORS)
@@ -93,8 +97,8 @@ def _artifacts(db: Snapshot, is_revoked: int) -> dict[ArtifactId, Artifact]:
 
 def _artifact(row: sqlite3.Row) -> Artifact:
     return Artifact(
-        id=ArtifactId(row["artifact"]),
-        sha256=Digest(row["sha256"]),
+        id=artifact_id(row["artifact"]),
+        sha256=digest(row["sha256"]),
         length=int(row["length"]),
         facts=decode(ArtifactFacts, bytes(row["facts"]), limit=2 * FACTS_BYTES),
         signed=Signed(

@@ -193,3 +193,23 @@ async def test_the_end_of_a_groups_metadata_is_known(store: Database, repository
 
     artifact = hub.trust.catalogue.listed[ArtifactId("plug-1")]
     assert artifact.signed.until == NOON + timedelta(days=90)
+
+
+@pytest.mark.parametrize("damage", ["facts = x'7b'", "sha256 = replace(sha256, substr(sha256, 1, 1), '/')"])
+async def test_a_damaged_row_stops_installations_and_nothing_else_until_the_next_refresh(
+    store: Database, repository: Repository, damage: str
+) -> None:
+    before = await started(store, repository)
+    await before.refreshes()
+    sound = await stored(before)
+    await store.write(lambda tx: tx.execute(f"UPDATE artifacts SET {damage} WHERE artifact = 'plug-2'", {}))  # noqa: S608 - from the table above
+
+    hub = await started(store, repository)
+    assert hub.trust.policy == policy(1)
+    assert hub.trust.catalogue == Catalogue()
+    assert "the stored catalogue is damaged" in hub.trust.catalogue_problem
+
+    assert await hub.refreshes()
+
+    assert await stored(hub) == sound
+    assert (hub.trust.catalogue, hub.trust.catalogue_problem) == (sound[0], "")
