@@ -142,7 +142,7 @@ class Devices:
             for row in admitted:
                 try:
                     compiled = self._compile(row.device, row.profile, row.parameters)
-                    self._routes.check(compiled, {})
+                    self._routes.check(compiled)
                 except RejectedError as why:
                     log.warning("device left out", extra={"device": row.device, "why": str(why)})
                 else:
@@ -172,7 +172,7 @@ class Devices:
         """
         async with self._changing:
             compiled = self._compile(device, profile, parameters)
-            self._routes.check(compiled, {})
+            self._routes.check(compiled)
             admitted = Admitted(
                 device=device,
                 label=label,
@@ -269,17 +269,18 @@ class Devices:
             moves, self._moves = self._moves, {}
             try:
                 async with self._changing:
-                    await self._move(self._fitting(moves))
+                    await self._move(await self._fitting(moves))
             except StorageError as why:
                 log.warning("announcements wait for the store", extra={"why": str(why)})
                 self._moves = moves | self._moves
                 self._announced.set()
                 await asyncio.sleep(_RETRY_STORE)
 
-    def _fitting(self, moves: Mapping[DeviceId, Mapping[str, JsonValue]]) -> list[_Move]:
+    async def _fitting(self, moves: Mapping[DeviceId, Mapping[str, JsonValue]]) -> list[_Move]:
         """The moves that can be made together: two devices may have changed their names with each other."""
         found: dict[DeviceId, _Move] = {}
         for name, changed in moves.items():
+            await asyncio.sleep(0)  # a bridge may have renamed all of them, and others have their turn
             device = self._devices.get(name)
             if device is None:
                 continue
@@ -290,18 +291,10 @@ class Devices:
                 log.warning("announcement left alone", extra={"device": name, "why": str(why)})
             else:
                 found[name] = _Move(device, compiled, parameters, dict(changed))
-        settled = False
-        while not settled:
-            settled = True
-            moving = {name: move.compiled for name, move in found.items()}
-            for name, move in list(found.items()):
-                try:
-                    self._routes.check(move.compiled, moving)
-                except RejectedError as why:
-                    log.warning("announcement left alone", extra={"device": name, "why": str(why)})
-                    del found[name]
-                    settled = False
-                    break
+        refused = self._routes.refused({name: move.compiled for name, move in found.items()})
+        for name, reason in refused.items():
+            log.warning("announcement left alone", extra={"device": name, "why": reason})
+            del found[name]
         return list(found.values())
 
     async def _move(self, moves: Sequence[_Move]) -> None:

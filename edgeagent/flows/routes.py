@@ -4,6 +4,7 @@ A topic belongs to one device. Only what devices share, such as a bridge's, is l
 each of them says so of itself.
 """
 
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
 
@@ -56,22 +57,67 @@ class Routes(Generic[D]):
         for routes in self._devices.values():
             routes.clear()
 
-    def check(self, compiled: CompiledDevice, moving: Mapping[DeviceId, CompiledDevice]) -> None:
+    def check(self, compiled: CompiledDevice) -> None:
         """See that a device takes no topic of another.
-
-        Args:
-            compiled: the device.
-            moving: those that leave their topics at the same time, as they are to be.
 
         Raises:
             RejectedError: names the other one.
         """
-        for wanted in compiled.subscriptions:
-            for owner in (*self._owners(wanted.filter, moving), *moving.values()):
-                if owner.device == compiled.device or not _has(owner, wanted.filter):
+        why = self._taken(compiled, {}, {})
+        if why is not None:
+            raise RejectedError(why)
+
+    def refused(self, moving: Mapping[DeviceId, CompiledDevice]) -> dict[DeviceId, str]:
+        """Which of several devices cannot leave their topics for others at the same time, and why.
+
+        Each is looked at again only when one that stays has a topic that it would take.
+
+        Args:
+            moving: those that move, as they are to be.
+        """
+        left, refused = dict(moving), dict[DeviceId, str]()
+        claims: dict[str, dict[DeviceId, CompiledDevice]] = {}
+        for name, compiled in moving.items():
+            for topic in _topics(compiled):
+                claims.setdefault(topic, {})[name] = compiled
+        held = self._held(moving)
+        waiting = deque(moving)
+        while waiting:
+            name = waiting.popleft()
+            why = None if name not in left else self._taken(left[name], left, claims)
+            if why is None:
+                continue
+            refused[name] = why
+            for topic in _topics(left.pop(name)):
+                del claims[topic][name]
+            for topic in () if name not in held else _topics(held[name]):
+                # What is common to both is in nobody's way.
+                waiting += () if topic in held[name].common else claims.get(topic, ())
+        return refused
+
+    def _held(self, devices: Collection[DeviceId]) -> dict[DeviceId, CompiledDevice]:
+        """These devices as they are."""
+        return {
+            owner.compiled.device: owner.compiled
+            for routes in self._devices.values()
+            for owners in routes.values()
+            for owner in owners
+            if owner.compiled.device in devices
+        }
+
+    def _taken(
+        self,
+        compiled: CompiledDevice,
+        moving: Collection[DeviceId],
+        claims: Mapping[str, Mapping[DeviceId, CompiledDevice]],
+    ) -> str | None:
+        for topic in _topics(compiled):
+            for owner in (*self._owners(topic, moving), *claims.get(topic, {}).values()):
+                if owner.device == compiled.device:
                     continue
-                if wanted.filter not in compiled.common or wanted.filter not in owner.common:
-                    raise RejectedError(f"{owner.device} has the topic {wanted.filter}")
+                if topic not in compiled.common or topic not in owner.common:
+                    return f"{owner.device} has the topic {topic}"
+        return None
 
     def _owners(self, topic: str, but: Collection[DeviceId]) -> Iterable[CompiledDevice]:
         for routes in self._devices.values():
@@ -80,5 +126,5 @@ class Routes(Generic[D]):
                     yield owner.compiled
 
 
-def _has(compiled: CompiledDevice, topic: str) -> bool:
-    return any(each.filter == topic for each in compiled.subscriptions)
+def _topics(compiled: CompiledDevice) -> list[str]:
+    return [wanted.filter for wanted in compiled.subscriptions]

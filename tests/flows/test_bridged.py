@@ -191,6 +191,28 @@ class TestMoving:
             assert names(hub.devices)[FIRST] == "lamp"
             assert [subject for subject, _ in await moves(hub)] == ["0x0000000000000003"]
 
+    async def test_who_would_follow_one_that_has_to_stay_stays_too(self, tmp_path: Path) -> None:
+        async with following(tmp_path) as hub:
+            await lists(hub, d1="a", d2="b", d3="c", d4="d", d5="e")
+            await admits(hub, *(f"0x{place:016x}" for place in range(1, 6)))
+
+            # The first three stand in a row behind one that does not move; the last is in nobody's way.
+            await lists(hub, d1="b", d2="c", d3="d", d4="d", d5="f")
+
+            await eventually(lambda: "f" in names(hub.devices).values())
+            assert [*names(hub.devices).values()] == ["a", "b", "c", "d", "f"]
+            assert [subject for subject, _ in await moves(hub)] == ["0x0000000000000005"]
+
+    async def test_of_two_that_take_one_name_one_moves(self, tmp_path: Path) -> None:
+        async with following(tmp_path) as hub:
+            await lists(hub, d1="a", d2="b")
+            await admits(hub, FIRST, SECOND)
+
+            await lists(hub, d1="c", d2="c")
+
+            await eventually(lambda: "c" in names(hub.devices).values())
+            assert sorted(map(str, names(hub.devices).values())) in (["a", "c"], ["b", "c"])
+
     async def test_another_bridge_moves_nobody(self, tmp_path: Path) -> None:
         async with following(tmp_path) as hub:
             await lists(hub, d1="lamp", d2="spot")

@@ -106,14 +106,23 @@ def _members(raw: ReadingValue) -> list[ReadingValue]:
     return raw[:_MOST_MEMBERS]
 
 
+def size_of(raw: ReadingValue) -> int:
+    """How many objects and lists of a value are looked at, each time that it is asked what it holds."""
+    return sum(1 for _ in _containers(raw))
+
+
 def _objects(raw: ReadingValue) -> Iterator[dict[str, ReadingValue]]:
     """The objects of a value, however deep, in the order in which they stand."""
+    return (each for each in _containers(raw) if isinstance(each, dict))
+
+
+def _containers(raw: ReadingValue) -> Iterator[ReadingValue]:
     waiting, seen = [raw], 0
     while waiting and seen < _MOST_OBJECTS:
         value = waiting.pop()
         seen += 1
+        yield value
         if isinstance(value, dict):
-            yield value
             within = [each for each in value.values() if type(each) is dict or type(each) is list]
         else:
             members = value[:_MOST_MEMBERS] if isinstance(value, list) else []

@@ -16,7 +16,7 @@ from edgeagent import ids
 from edgeagent.contracts.door import ReadingValue, parse_readings
 from edgeagent.contracts.mqtt import RetainHandling, Session, Subscription
 from edgeagent.contracts.profile import Derived, DeviceProfile, Match, ParameterType
-from edgeagent.core.profile.derive import derive
+from edgeagent.core.profile.derive import derive, size_of
 from edgeagent.core.profile.parameters import check
 from edgeagent.core.profile.paths import getter, path
 from edgeagent.core.profile.predicates import Test, predicate
@@ -27,6 +27,8 @@ from edgeagent.ids import LABEL_CHARACTERS, DeviceId, Label, TopicFilter
 
 MOST_LISTED: Final = 1024
 """Devices in one message; further ones are not looked at."""
+MOST_OBJECTS_LISTED: Final = 16 * 1024
+"""Objects and lists within the devices of one message; a real list of 1 MB has fewer. All else waits."""
 _TEXT_CHARACTERS: Final = 64
 
 
@@ -140,7 +142,11 @@ class _Pattern:
         self, members: Sequence[ReadingValue], tests: Sequence[Test], captures: Mapping[str, str]
     ) -> Iterator[Proposal]:
         """Those of a list that fit; one that is not what its family sends hinders no other."""
+        left = MOST_OBJECTS_LISTED
         for member in members:
+            left -= size_of(member)
+            if left < 0:
+                return
             if all(test(member) for test in tests):
                 with suppress(MalformedError):
                     yield self._proposal(member, captures)

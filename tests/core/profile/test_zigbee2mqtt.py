@@ -124,6 +124,12 @@ class TestDiscovery:
 
         assert found.parameters["dimmable"] is False
 
+    def test_a_list_of_nothing_but_trees_is_looked_at_so_far_and_no_further(self) -> None:
+        hollow: list[Exposed] = [{}] * 240
+        bush = [listed(f"0x{place:016x}", f"lamp {place}", *hollow) for place in range(400)]
+
+        assert 50 < len(inventory(*bush).proposals) < 80
+
     def test_a_bridge_elsewhere_is_another_bridge(self) -> None:
         (found,) = inventory(listed(IEEE, "lamp"), topic="attic/bridge/devices").proposals
 
