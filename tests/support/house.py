@@ -24,6 +24,7 @@ FLOORS: Final[Mapping[str, int]] = {
     "edgeagent.flows": 7,
     "edgeagent.adapters": 7,
     "edgeagent.config": 8,
+    "edgeagent.sections": 8,
     "edgeagent.settings": 8,
     "edgeagent.secret_files": 8,
     "edgeagent.profiles": 8,
@@ -35,8 +36,9 @@ FLOORS: Final[Mapping[str, int]] = {
     "edgeagent.cli": 10,
     "edgeagent.__main__": 11,
 }
-# One room in several files: the configuration, and what it makes of itself for the other rooms.
+# One room in several files: the configuration, its sections, and what it makes of itself for the other rooms.
 SAME_ROOM: Final = {
+    "edgeagent.sections": "edgeagent.config",
     "edgeagent.settings": "edgeagent.config",
     "edgeagent.secret_files": "edgeagent.config",
     "edgeagent.profiles": "edgeagent.config",
