@@ -1,7 +1,6 @@
 """What the gate judges by, put together: policy, keys, time, device, and what the store remembers."""
 
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from edgeagent.clock import Wall
 from edgeagent.contracts.actions import slot_of
@@ -10,25 +9,21 @@ from edgeagent.core.envelope import Keyring
 from edgeagent.core.freshness import LARGEST_SEQUENCE, BootDeadline, largest_sequence
 from edgeagent.core.gate.roles import keyring, speaker
 from edgeagent.core.gate.verdict import Opened
-from edgeagent.core.gate.world import Appliance, Known, World
+from edgeagent.core.gate.world import Known, World
 from edgeagent.core.lease import ANY, Terms
 from edgeagent.core.lifecycle import State
 from edgeagent.core.operation import operation_key
 from edgeagent.core.profile.facts import Facts
 from edgeagent.core.stops import Stops
-from edgeagent.flows.devices import Device, Devices
+from edgeagent.flows.appliances import appliance_of
+from edgeagent.flows.devices import Devices
 from edgeagent.flows.holdtimes import HoldTimes
 from edgeagent.flows.openings import Openings
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
-from edgeagent.ids import DeviceId, KeyId, ReadingName
+from edgeagent.ids import DeviceId, KeyId
 from edgeagent.store.database import Snapshot
 from edgeagent.store.memory import Memory, Question, recall
-
-# The readings of a profile that tell what a device is.
-_MODEL: Final = ReadingName("model")
-_HARDWARE: Final = ReadingName("hardware")
-_FIRMWARE: Final = ReadingName("firmware")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +71,7 @@ class Worlds:
             device=None if found is None else Facts(found.compiled),
             shadow=None if found is None else found.shadow.copied(),
             catalogue=self.trust.catalogue,
-            appliance=None if found is None else _appliance(found),
+            appliance=None if found is None else appliance_of(found),
         )
 
     def terms(self, asked: Opened) -> Terms:
@@ -134,18 +129,3 @@ def last_of_now(wall: Wall, *, is_local: bool) -> int:
     What is typed here follows the last sequence of its key, however far ahead the clock was then.
     """
     return LARGEST_SEQUENCE if is_local else largest_sequence(wall)
-
-
-def _appliance(device: Device) -> Appliance:
-    """What a device is, as its own readings tell it."""
-
-    def told(name: ReadingName) -> str | None:
-        held = device.shadow.state.get(name)
-        return None if held is None or held.value is None else str(held.value)
-
-    return Appliance(
-        family=device.admitted.profile,
-        model=told(_MODEL),
-        hardware=told(_HARDWARE),
-        version=told(_FIRMWARE),
-    )
