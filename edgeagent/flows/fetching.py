@@ -340,9 +340,12 @@ class Fetching(FetchDesk):
         detail: dict[str, JsonValue] = {"sha256": file.sha256, "trouble": trouble, "why": str(why)}
         await self._record(_act(AuditKind.ARTIFACT_NOT_FETCHED, file.artifact, errand.actor, detail))
         log.warning("artifact not fetched", extra={"artifact": file.artifact, **detail})
-        errand.notes(state=FetchState.FAILED, trouble=trouble, why=str(why), advice=ADVICE[trouble])
         await self._space.note_part(file)
-        errand.notes(bytes=await self._space.part_size(file))
+        size = await self._space.part_size(file)
+        # In one step: who is told that it has failed finds it among those that are over.
+        errand.notes(
+            state=FetchState.FAILED, trouble=trouble, why=str(why), advice=ADVICE[trouble], bytes=size
+        )
         self._over(errand, errand.report)
         errand.done.set_exception(why)
 
