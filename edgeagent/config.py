@@ -10,6 +10,7 @@ import re
 import stat
 import tomllib
 from datetime import timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Final, Literal, get_args
 from urllib.parse import urlsplit
@@ -25,6 +26,7 @@ from edgeagent.errors import ConfigurationError
 
 DEFAULT_PATH: Final = Path("/etc/edgeagent/config.toml")
 _CONFIG_BYTES: Final = 256 * 1024
+_HIGHEST_PORT: Final = 65535
 
 
 def _as_path(value: object) -> object:
@@ -66,7 +68,11 @@ def _place(text: str) -> str:
 FilePath = Annotated[Path, BeforeValidator(_as_path)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Listen = Annotated[str, Field(pattern=r"^(127\.\d+\.\d+\.\d+|\[::1\]):\d{1,5}$")]
+LanListen = Annotated[str, Field(pattern=r"^(\d{1,3}(\.\d{1,3}){3}|\[[0-9A-Fa-f:.]+\]):\d{1,5}$")]
 UnixName = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")]
+HostName = Annotated[
+    str, Field(pattern=r"^([A-Za-z0-9]([A-Za-z0-9.-]{0,38}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,38}\])$")
+]
 Url = Annotated[str, AfterValidator(_web_address)]
 Collector = Annotated[str, AfterValidator(_collector)]
 Place = Annotated[str, AfterValidator(_place)]
@@ -184,6 +190,31 @@ class ArtifactsSection(Contract):
     )
 
 
+class FirmwareSection(Contract):
+    """Where devices fetch their firmware from this hub. Without this section they cannot."""
+
+    listen: LanListen = Field(
+        description="Address on the devices' network and port, like 192.168.1.10:0; port 0 is any free one."
+    )
+    public: HostName | None = Field(
+        default=None,
+        description="What devices are to call the hub: a name or address; that of `listen` if absent.",
+    )
+
+    @model_validator(mode="after")
+    def _can_be_called(self) -> "FirmwareSection":
+        host, _, port = self.listen.rpartition(":")
+        try:
+            address = ip_address(host.strip("[]"))
+        except ValueError:
+            raise ValueError("listen: not an address like 192.168.1.10:0") from None
+        if int(port) > _HIGHEST_PORT:
+            raise ValueError("listen: a port is 0 to 65535")
+        if address.is_unspecified and self.public is None:
+            raise ValueError("listen is on every address: public has to say what devices call the hub")
+        return self
+
+
 class IngestSection(Contract):
     """How readings are stored."""
 
@@ -260,6 +291,7 @@ class Config(Contract):
     cloud: CloudSection | None = None
     policy: PolicySection | None = None
     artifacts: ArtifactsSection = ArtifactsSection()
+    firmware: FirmwareSection | None = None
     ingest: IngestSection = IngestSection()
     uplink: UplinkSection = UplinkSection()
     audit: AuditSection = AuditSection()

@@ -1,0 +1,28 @@
+"""What serves files to devices, built where it is configured."""
+
+from collections.abc import Callable
+
+from edgeagent import settings
+from edgeagent.adapters.lan_files.site import LanFiles
+from edgeagent.config import Config
+from edgeagent.flows.serving import Serving
+from edgeagent.flows.surroundings import Surroundings
+from edgeagent.store.database import Transaction
+
+Words = Callable[[Transaction], None]
+
+
+def lan_files(config: Config, serving: Serving, around: Surroundings) -> list[LanFiles]:
+    """Build it; it listens once there is an offer. Nothing where devices cannot fetch from this hub."""
+    found = settings.lan_files_settings(config)
+    return [] if found is None else [LanFiles(found, around.clock, serving)]
+
+
+def both(first: Words, second: Words) -> Words:
+    """What writes the last words of two."""
+
+    def write(tx: Transaction) -> None:
+        first(tx)
+        second(tx)
+
+    return write
