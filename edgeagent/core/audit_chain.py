@@ -124,6 +124,8 @@ class AuditKind(StrEnum):
     """A message is about to go to the device."""
     STEP_ENDED = "step_ended"
     """What became of one step of several."""
+    UPDATE_MOVED = "update_moved"
+    """An update of firmware came to another stage, or a tenth further: which file, from which version."""
     COMMAND_WAITING = "command_waiting"
     """A try ended without result; when the next is due and why."""
     COMMAND_TAKEN_OVER = "command_taken_over"
