@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edgeagent.config import Config, all_keys, load
+from edgeagent.config import Config, load
+from edgeagent.config_keys import all_keys
 from edgeagent.errors import ConfigurationError
 from edgeagent.secret_files import read_secret, secret_path
 

@@ -24,6 +24,7 @@ FLOORS: Final[Mapping[str, int]] = {
     "edgeagent.flows": 7,
     "edgeagent.adapters": 7,
     "edgeagent.config": 8,
+    "edgeagent.config_keys": 8,
     "edgeagent.settings": 8,
     "edgeagent.secret_files": 8,
     "edgeagent.profiles": 8,
@@ -37,6 +38,7 @@ FLOORS: Final[Mapping[str, int]] = {
 }
 # One room in several files: the configuration, and what it makes of itself for the other rooms.
 SAME_ROOM: Final = {
+    "edgeagent.config_keys": "edgeagent.config",
     "edgeagent.settings": "edgeagent.config",
     "edgeagent.secret_files": "edgeagent.config",
     "edgeagent.profiles": "edgeagent.config",
