@@ -9,22 +9,20 @@ import os
 import re
 import stat
 import tomllib
-from datetime import timedelta
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final
 
-from pydantic import BaseModel, ValidationError, model_validator
-from pydantic.fields import FieldInfo
+from pydantic import ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from edgeagent.contracts.door import Contract
-from edgeagent.contracts.scalars import duration_text
 from edgeagent.errors import ConfigurationError
 from edgeagent.sections import (
     ArtifactsSection,
     AuditSection,
     BrokerSection,
     CloudSection,
+    FirmwareSection,
     HubSection,
     IngestSection,
     LogSection,
@@ -48,6 +46,7 @@ class Config(Contract):
     cloud: CloudSection | None = None
     policy: PolicySection | None = None
     artifacts: ArtifactsSection = ArtifactsSection()
+    firmware: FirmwareSection | None = None
     ingest: IngestSection = IngestSection()
     uplink: UplinkSection = UplinkSection()
     audit: AuditSection = AuditSection()
@@ -112,39 +111,6 @@ def load(path: Path) -> Config:
     except ValidationError as why:
         mistakes = [_mistake(text, error) for error in why.errors(include_url=False)]
         raise ConfigurationError("\n".join(f"{path}:{mistake}" for mistake in mistakes)) from why
-
-
-def all_keys() -> list[tuple[str, str, str]]:
-    """Every key there is: its name, its default as it would be written, and what it means."""
-    return _keys_of(Config, "")
-
-
-def _keys_of(section: type[BaseModel], prefix: str) -> list[tuple[str, str, str]]:
-    found: list[tuple[str, str, str]] = []
-    for name, field in section.model_fields.items():
-        inner = [each for each in _models(field.annotation) if issubclass(each, BaseModel)]
-        if inner:
-            found += _keys_of(inner[0], f"{prefix}{name}.")
-        else:
-            found.append((f"{prefix}{name}", _default_text(field), field.description or ""))
-    return found
-
-
-def _models(annotation: object) -> list[type]:
-    """The classes in an annotation such as ``TlsSection | None``."""
-    parts = get_args(annotation) or (annotation,)
-    return [part for part in parts if isinstance(part, type)]
-
-
-def _default_text(field: FieldInfo) -> str:
-    if field.is_required():
-        return "required"
-    default = field.default
-    if default is None:
-        return "none"
-    if isinstance(default, timedelta):
-        return f'`"{duration_text(default)}"`'
-    return f"`{default}`" if isinstance(default, int) else f'`"{default}"`'
 
 
 def _mistake(text: str, error: ErrorDetails) -> str:

@@ -16,6 +16,7 @@ from edgeagent.contracts.mqtt import Session
 from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
+from edgeagent.contracts.serving import Ended, Turned
 from edgeagent.core.blame import Blame
 from edgeagent.core.lifecycle import OPEN
 
@@ -82,6 +83,9 @@ class Metrics:
         self.written = gauge("disk_written_bytes", "Bytes that the agent has had written since its start.")
         self.fetches = count("artifact_fetches", "Tries to fetch a file for devices.", ["result"])
         self.artifact_bytes = gauge("artifact_bytes", "Disk that fetched files take, their parts included.")
+        self.site_offers = gauge("site_offers", "Offers of a file to a device that stand.")
+        self.site_requests = count("site_requests", "Requests for such a file.", ["result"])
+        self.site_bytes = count("site_sent_bytes", "Bytes of such files that were sent.")
         self.traces = count("traces", "Traces of commands, for a collector.", ["result"])
         self.alerts = count("alerts", "Alerts raised.", ["alert"])
         self.alerts_standing = gauge("alerts_standing", "Whether an alert stands.", ["alert"])
@@ -120,6 +124,7 @@ class Metrics:
             (self.revalidations, ("read", "given_up")),
             (self.messages_unusable, _UNUSABLE),
             (self.dead_letters, Blame),
+            (self.site_requests, (*Ended, *Turned)),
             (self.traces, ("sent", "dropped")),
             (self.fetches, ("fetched", *FetchTrouble)),
             (self.alerts, Alert),

@@ -5,8 +5,9 @@ What a section says of itself is all that is said of it: the README's table is m
 
 import re
 from datetime import timedelta
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -14,6 +15,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from edgeagent.adapters.cloud.settings import is_loopback
 from edgeagent.contracts.door import Contract
 from edgeagent.contracts.scalars import Duration, HubIdField, PublicKeyHex
+
+_HIGHEST_PORT: Final = 65535
 
 
 def _as_path(value: object) -> object:
@@ -55,7 +58,11 @@ def _place(text: str) -> str:
 FilePath = Annotated[Path, BeforeValidator(_as_path)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Listen = Annotated[str, Field(pattern=r"^(127\.\d+\.\d+\.\d+|\[::1\]):\d{1,5}$")]
+LanListen = Annotated[str, Field(pattern=r"^(\d{1,3}(\.\d{1,3}){3}|\[[0-9A-Fa-f:.]+\]):\d{1,5}$")]
 UnixName = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")]
+HostName = Annotated[
+    str, Field(pattern=r"^([A-Za-z0-9]([A-Za-z0-9.-]{0,38}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,38}\])$")
+]
 Url = Annotated[str, AfterValidator(_web_address)]
 Collector = Annotated[str, AfterValidator(_collector)]
 Place = Annotated[str, AfterValidator(_place)]
@@ -171,6 +178,31 @@ class ArtifactsSection(Contract):
     keep: Duration = Field(
         default=timedelta(days=30), description="How long a fetched file stays that nobody uses."
     )
+
+
+class FirmwareSection(Contract):
+    """Where devices fetch their firmware from this hub. Without this section they cannot."""
+
+    listen: LanListen = Field(
+        description="Address on the devices' network and port, like 192.168.1.10:0; port 0 is any free one."
+    )
+    public: HostName | None = Field(
+        default=None,
+        description="What devices are to call the hub: a name or address; that of `listen` if absent.",
+    )
+
+    @model_validator(mode="after")
+    def _can_be_called(self) -> "FirmwareSection":
+        host, _, port = self.listen.rpartition(":")
+        try:
+            address = ip_address(host.strip("[]"))
+        except ValueError:
+            raise ValueError("listen: not an address like 192.168.1.10:0") from None
+        if int(port) > _HIGHEST_PORT:
+            raise ValueError("listen: a port is 0 to 65535")
+        if address.is_unspecified and self.public is None:
+            raise ValueError("listen is on every address: public has to say what devices call the hub")
+        return self
 
 
 class IngestSection(Contract):

@@ -15,6 +15,7 @@ from pydantic import SecretBytes
 
 from edgeagent.adapters.admin.access import Access
 from edgeagent.adapters.cloud.settings import CloudSettings, Token, is_loopback
+from edgeagent.adapters.lan_files.settings import LanFilesSettings
 from edgeagent.adapters.mqtt.broker_config import DEFAULT_PATH, read_limits
 from edgeagent.adapters.mqtt.settings import MqttSettings, TlsSettings
 from edgeagent.config import Config
@@ -134,6 +135,15 @@ def worker_user(config: Config) -> int | None:
         return None if name is None else pwd.getpwnam(name).pw_uid
     except KeyError as why:
         raise ConfigurationError(f"[worker] user: there is no user {name} on this machine") from why
+
+
+def lan_files_settings(config: Config) -> LanFilesSettings | None:
+    """Where devices fetch files from the hub; None where they cannot."""
+    firmware = config.firmware
+    if firmware is None:
+        return None
+    host, _, port = firmware.listen.rpartition(":")
+    return LanFilesSettings(host=host.strip("[]"), port=int(port), public=firmware.public or host)
 
 
 def ingest_settings(config: Config) -> IngestSettings:

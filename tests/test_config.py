@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edgeagent.config import Config, all_keys, load
+from edgeagent.config import Config, load
+from edgeagent.config_keys import all_keys
 from edgeagent.errors import ConfigurationError
 from edgeagent.secret_files import read_secret, secret_path
 
@@ -286,3 +287,21 @@ def test_the_record_is_kept_for_a_quarter_at_least(path: Path) -> None:
 
     with pytest.raises(ConfigurationError, match=r"audit\.keep"):
         load(path)
+
+
+@pytest.mark.requirement("F3")
+@pytest.mark.parametrize(
+    ("lines", "word"),
+    [
+        ('listen = "0.0.0.0:0"', "public has to say"),
+        ('listen = "[::]:0"', "public has to say"),
+        ('listen = "999.1.1.1:0"', "not an address"),
+        ('listen = "192.168.1.10:70000"', "a port is"),
+        ('listen = "hub.lan:80"', "listen"),
+        ('listen = "192.168.1.10:0"\npublic = "a b"', "public"),
+    ],
+)
+def test_devices_have_to_be_able_to_call_the_hub(path: Path, lines: str, word: str) -> None:
+    found = mistakes(path, f'[hub]\nid = "venue-7"\n[firmware]\n{lines}\n')
+
+    assert word in "\n".join(found)

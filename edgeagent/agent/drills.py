@@ -25,6 +25,7 @@ from edgeagent.flows.held import Held
 from edgeagent.flows.ingest import Ingest, IngestSettings
 from edgeagent.flows.local import LocalCommands
 from edgeagent.flows.lockdesk import Locks
+from edgeagent.flows.no_images import NoImages
 from edgeagent.flows.replaying import Replaying
 from edgeagent.flows.settling import Settling
 from edgeagent.flows.surroundings import Surroundings
@@ -79,7 +80,7 @@ async def _joined(store: Database, outside: Outside) -> Engine:
     worlds = Worlds(devices, trust, around, outside.key.public)
     entering = Entering(settling, lanes)
     admission = Admission(store, worlds, entering, Held(store, worlds, entering), Tallies(store, around))
-    desk = Desk(store, bus, worlds, settling, confirmations, lanes)
+    desk = Desk(store, bus, worlds, settling, confirmations, lanes, NoImages())
     return Engine(
         store=store,
         around=around,

@@ -36,6 +36,7 @@ from edgeagent.agent.artifacts import fetching
 from edgeagent.agent.beginning import Before, begun, least_policy_version
 from edgeagent.agent.disk import disk
 from edgeagent.agent.drills import drills
+from edgeagent.agent.files import both, images_of, lan_files
 from edgeagent.agent.policy import artifact_desk, policy_flows
 from edgeagent.agent.running import Agent, Door, Flow
 from edgeagent.agent.timing import Timing, timing
@@ -75,6 +76,7 @@ from edgeagent.flows.policy_facts import PolicyFacts
 from edgeagent.flows.probes import Probes
 from edgeagent.flows.replaying import Replaying
 from edgeagent.flows.revalidate import AT_ONCE, Revalidation
+from edgeagent.flows.serving import Serving
 from edgeagent.flows.settling import Settling
 from edgeagent.flows.storekeeping import StoreKeeping
 from edgeagent.flows.surroundings import Surroundings
@@ -90,6 +92,7 @@ from edgeagent.flows.watching.lookout import Lookout
 from edgeagent.flows.worlds import Worlds
 from edgeagent.metrics import Metrics
 from edgeagent.ports.crash import CrashPoints
+from edgeagent.ports.firmware import Images
 from edgeagent.store.database import Database
 from edgeagent.store.floorfile import FloorFile
 from edgeagent.store.hubkey import hub_key
@@ -166,16 +169,14 @@ class Hub:
         ingest = Ingest(store, self.bus, devices, confirmations, around, settings.ingest_settings(config))
         time = timing(store, clock, self.queue, worlds.trust, around, self.keeping)
         watch = BrokerWatch(store, self.bus, devices, around)
-        flows = dict(self.policy) | {
-            "broker": self.bus.run,
-            "ingest": ingest.run,
-            "broker-watch": watch.run,
-            **time.flows,
-        }
-        flows |= self._attend(devices, confirmations)
+        flows = dict(self.policy) | {"broker": self.bus.run, "ingest": ingest.run, **time.flows}
+        flows |= {"broker-watch": watch.run, **self._attend(devices, confirmations)}
         flows["tallies"] = (tallies := Tallies(store, around)).run
+        flows["serving"] = (serving := Serving(store, around)).run
         checkpoints = Checkpoints(store, key, around, settings.audit_settings(config))
-        commands = await self._commands(worlds, settling, confirmations, tallies, flows)
+        site = lan_files(config, serving, around)
+        images = images_of(site, worlds, self.files)
+        commands = await self._commands(worlds, settling, confirmations, tallies, flows, images)
         kept = disk(store, around, config)
         lookout = self._lookout(tallies, flows)
         health = self._health(worlds, ingest, kept.keeping, lookout, watch, (time, commands.outside))
@@ -187,12 +188,13 @@ class Hub:
         routes += [*self._artifacts(worlds.trust), *fetch_routes(self.files)]
         doors = await _open_doors(config, operator, routes, around.metrics)
         doors += await self._further_doors(commands.outside)
+        doors += site
         return Agent(
             store,
             around,
             flows,
             doors,
-            last_words=tallies.last_words,
+            last_words=both(tallies.last_words, serving.last_words),
             sign_head=checkpoints.sign,
             last=time.last,
         )
@@ -267,6 +269,7 @@ class Hub:
         confirmations: Confirmations,
         tallies: Tallies,
         flows: dict[str, Flow],
+        images: Images,
     ) -> "_Commands":
         """Build what takes commands in and works them; add its flows."""
         around, trust, key = self.around, worlds.trust, settling.key
@@ -277,7 +280,7 @@ class Hub:
         switch = KillSwitch(self.store, worlds, settling, tallies)
         await switch.load()
         switch.when_thrown(self.keeping.ring)
-        desk = Desk(self.store, self.bus, worlds, settling, confirmations, lanes)
+        desk = Desk(self.store, self.bus, worlds, settling, confirmations, lanes, images)
         upkeep = Upkeep(self.store, held, desk, settling, around)
         confirmations.when_online(lambda _device: upkeep.bell.ring())
         confirmations.when_back(upkeep.bell.ring)

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from edgeagent.adapters.admin.socket import AdminSocket
 from edgeagent.adapters.cloud.https import HttpsQueue
+from edgeagent.adapters.lan_files.site import LanFiles
 from edgeagent.adapters.systemd import ServiceManager
 from edgeagent.adapters.web.server import WebServer
 from edgeagent.adapters.work_socket.server import WorkSocket
@@ -24,7 +25,7 @@ Flow = Callable[[], Coroutine[None, None, None]]
 """Something that runs until it is cancelled."""
 
 
-Door = AdminSocket | WebServer | WorkSocket | HttpsQueue
+Door = AdminSocket | LanFiles | WebServer | WorkSocket | HttpsQueue
 """What is closed when the flows have stopped."""
 
 

@@ -157,6 +157,10 @@ def _show_one(command: CommandReport, times: Times) -> None:
     print(f"issuer    {command.issuer}")
     print(f"on record {safe(command.actor)}")
     print(f"came      {times.since(command.received_at)}, {_ending(command.expires_at, times)}")
+    if command.update is not None:
+        update = command.update
+        told = "" if update.percent is None else f", {update.percent} % told"
+        print(f"update    {update.stage}: {safe(update.earlier)} to {safe(update.wanted)}{told}")
     if command.last_error:
         print(f"error     {safe(command.last_error)}")
     if command.receipt is None or command.receipt.outcome is not Outcome.SUCCEEDED:

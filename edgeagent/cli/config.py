@@ -9,6 +9,7 @@ from edgeagent import config as configuration
 from edgeagent.cli.printing import safe, show_json
 from edgeagent.cli.words import Nouns
 from edgeagent.config import Config
+from edgeagent.config_keys import all_keys
 from edgeagent.errors import ConfigurationError
 
 
@@ -36,13 +37,12 @@ def _check(arguments: argparse.Namespace) -> int:
 def _keys(arguments: argparse.Namespace) -> int:
     if arguments.json:
         keys: dict[str, JsonValue] = {
-            name: {"default": default, "meaning": meaning}
-            for name, default, meaning in configuration.all_keys()
+            name: {"default": default, "meaning": meaning} for name, default, meaning in all_keys()
         }
         show_json({"keys": keys})
         return 0
     print("| key | default | meaning |\n|---|---|---|")
-    for name, default, meaning in configuration.all_keys():
+    for name, default, meaning in all_keys():
         print(f"| `{name}` | {default} | {meaning} |")
     return 0
 

@@ -25,6 +25,7 @@ from edgeagent.contracts.scalars import (
     PublicKeyHex,
     Timestamp,
 )
+from edgeagent.contracts.update import FirmwareRule
 from edgeagent.ids import KeyId
 
 POLICY_TYPE: Final = "application/vnd.edgeagent.policy.v1+json"
@@ -253,6 +254,7 @@ class Policy(Contract):
             many are enough.
         bans: what is never to be done.
         artifacts: what may be installed: the sha256 of each approved file by the artifact's id.
+        firmware: how long a version has to stay, and how long an update may take.
         drill_every: how old the last good drill of each kind may be; not looked at if absent.
         most_held: how many commands of one issuer a hub holds at once; a list counts for each device.
     """
@@ -269,6 +271,7 @@ class Policy(Contract):
     breaker: BreakerRule = BreakerRule()
     bans: Bans = Bans()
     artifacts: dict[ArtifactIdField, Digests] = Field(default_factory=dict, max_length=256)
+    firmware: FirmwareRule = FirmwareRule()
     drill_every: Annotated[Duration, Field(ge=timedelta(hours=1))] | None = None
     most_held: Annotated[int, Field(ge=1, le=100_000)] = 1000
 

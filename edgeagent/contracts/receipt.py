@@ -26,6 +26,7 @@ from edgeagent.contracts.scalars import (
     KeyIdField,
     Timestamp,
 )
+from edgeagent.contracts.update import UpdateMark
 
 RECEIPT_TYPE: Final = "application/vnd.edgeagent.receipt.v1+json"
 """The DSSE payload type of a receipt."""
@@ -126,6 +127,7 @@ class Receipt(Contract):
         attempts: how often it was sent.
         fence: of the lock under which it was worked; 0 when it never began.
         steps: what became of each step that was come to, of an action that is made of several.
+        update: what became of an update of firmware; absent where none was begun.
         before: the device's state when it was begun.
         after: the device's state at the end.
         finished_at: when.
@@ -150,6 +152,7 @@ class Receipt(Contract):
     attempts: Annotated[int, Field(ge=0)]
     fence: Annotated[int, Field(ge=0)]
     steps: Annotated[list[StepMark], Field(max_length=8)] | None = None
+    update: UpdateMark | None = None
     before: StateMark | None = None
     after: StateMark | None = None
     finished_at: Timestamp

@@ -153,3 +153,18 @@ def _one_line(text: str) -> str:
 
 Words = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_one_line)]
 """A line for people: printable, at most 200 characters."""
+
+
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def _of_microseconds(value: object) -> object:
+    return value * _MICROSECOND if type(value) is int else value
+
+
+Microseconds = Annotated[
+    timedelta,
+    BeforeValidator(_of_microseconds),
+    PlainSerializer(lambda length: length // _MICROSECOND, return_type=int),
+]
+"""A length of time, or boot time, as a whole number of microseconds."""

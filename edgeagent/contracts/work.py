@@ -10,7 +10,7 @@ A *grip* says which claim is meant: its token proves it, and its fence and run h
 from datetime import timedelta
 from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import Field
 
 from edgeagent.clock import BootId, ClockSource
 from edgeagent.contracts.command import Etag, Version
@@ -28,6 +28,7 @@ from edgeagent.contracts.scalars import (
     EpochField,
     HubIdField,
     KeyIdField,
+    Microseconds,
     PublicKeyHex,
     ReadingNameField,
     Timestamp,
@@ -35,6 +36,8 @@ from edgeagent.contracts.scalars import (
 )
 from edgeagent.contracts.sources import Value
 from edgeagent.contracts.traceparent import TraceparentText
+from edgeagent.contracts.update import Stage
+from edgeagent.contracts.work_update import DeniedRecord, ServedRecord, SightRecord, UpdateRecord
 
 REQUEST_BYTES: Final = 8 * 1024
 """The most bytes of a request; an ordinary one has 300."""
@@ -45,19 +48,6 @@ LONGEST_WAIT: Final = timedelta(minutes=1)
 LONGEST_DELAY: Final = timedelta(days=1)
 """How long a worker may put a command off."""
 
-_MICROSECOND: Final = timedelta(microseconds=1)
-
-
-def _of_microseconds(value: object) -> object:
-    return value * _MICROSECOND if type(value) is int else value
-
-
-Microseconds = Annotated[
-    timedelta,
-    BeforeValidator(_of_microseconds),
-    PlainSerializer(lambda length: length // _MICROSECOND, return_type=int),
-]
-"""A length of time, or boot time, as a whole number of microseconds."""
 MOST_PARTS: Final = 8
 """The most parts of a plan."""
 PartNumber = Annotated[int, Field(ge=0, lt=MOST_PARTS)]
@@ -131,6 +121,29 @@ class ReadRequest(Contract):
     grip: Grip
 
 
+class ServeRequest(Contract):
+    """Asks for an update's file to be served to its device, and for where the update stands."""
+
+    type: Literal["serve"] = "serve"
+    grip: Grip
+
+
+class ProgressRequest(Contract):
+    """Asks what is seen of an update; answered when that is more, or ``within`` is over."""
+
+    type: Literal["await_progress"] = "await_progress"
+    grip: Grip
+    within: Wait
+
+
+class EnterRequest(Contract):
+    """Says which stage an update is at, by what was seen."""
+
+    type: Literal["enter"] = "enter"
+    grip: Grip
+    stage: Stage = Field(strict=False)
+
+
 class FinishRequest(Contract):
     """Says how the command ends."""
 
@@ -159,6 +172,9 @@ Held = (
     | CheckpointRequest
     | AwaitRequest
     | ReadRequest
+    | ServeRequest
+    | ProgressRequest
+    | EnterRequest
     | FinishRequest
     | PostponeRequest
 )
@@ -285,6 +301,7 @@ class ClaimRecord(Contract):
         sent: whether this run may have been sent already.
         force_refresh: whether the device has to be read before anything is sent.
         steps: what is recorded of the parts of the plan.
+        update: what is recorded of its update.
         lease: how long it holds without being renewed.
         traceparent: the place in a trace that came beside it.
     """
@@ -299,6 +316,7 @@ class ClaimRecord(Contract):
     force_refresh: bool
     lease: Microseconds
     steps: Annotated[list[MarkRecord], Field(max_length=MOST_PARTS)] = Field(default_factory=list)
+    update: UpdateRecord | None = None
     traceparent: TraceparentText | None = None
 
 
@@ -315,13 +333,6 @@ class ContradictedRecord(Contract):
 
     type: Literal["contradicted"] = "contradicted"
     value: Value
-
-
-class DeniedRecord(Contract):
-    """The device said no."""
-
-    reason: Reason = Field(strict=False)
-    words: str
 
 
 class AnsweredRecord(Contract):
@@ -358,4 +369,7 @@ class WorkAnswer(Contract):
     result: PublishResult | None = Field(default=None, strict=False)
     answered: AnsweredRecord | None = None
     world: WorldRecord | None = None
+    served: ServedRecord | None = None
+    sight: SightRecord | None = None
+    update: UpdateRecord | None = None
     failure: FailureRecord | None = None

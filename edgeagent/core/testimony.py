@@ -11,6 +11,7 @@ from edgeagent.contracts.mqtt import PublishResult
 from edgeagent.contracts.policy import Level
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.confirmation import Confirmed, Contradicted
+from edgeagent.core.firmware import Update
 from edgeagent.core.gate.world import World
 from edgeagent.core.profile.plan import Plan
 from edgeagent.core.saga import Mark, Phase
@@ -30,6 +31,7 @@ class Evidence:
         about: the part of the plan that the last step was about, and whether that undoes it: what was
             heard of another part says nothing of it.
         has_begun: whether anything of it may have been sent, by this claim or an earlier one.
+        update: what is recorded of its update.
     """
 
     is_acted: bool = False
@@ -39,6 +41,7 @@ class Evidence:
     questions: int = 0
     about: tuple[int, bool] = (0, False)
     has_begun: bool = False
+    update: Update | None = None
 
     def of(self, part: int, *, backward: bool) -> "Evidence":
         """With the next step about a part: what was heard of another is forgotten."""

@@ -22,6 +22,7 @@ from edgeagent.contracts.door import ReadingValue
 from edgeagent.contracts.firmware import VersionScheme
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.sources import Value
+from edgeagent.contracts.update import Overdue
 from edgeagent.core.confirmation import Answer, Denied, Heard, Refusal
 from edgeagent.core.profile.paths import Get
 from edgeagent.core.profile.predicates import Test
@@ -127,19 +128,6 @@ class Course:
         if step.returns is not None:
             return False
         return self.done if step.done else self.taken
-
-
-class Overdue(StrEnum):
-    """What did not come in time."""
-
-    UNANSWERED = "unanswered"
-    """Nothing says that it was begun."""
-    STALLED = "stalled"
-    """It was begun, and no progress was told for too long."""
-    LATE = "late"
-    """It was begun, and is not done in its time."""
-    AWAY = "away"
-    """It is said to be done, and the device was not seen to come back."""
 
 
 class Running(StrEnum):

@@ -10,6 +10,7 @@ from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome, StateMark
 from edgeagent.contracts.traceparent import Traceparent
 from edgeagent.core.confirmation import Confirmed, Contradicted, Denied
+from edgeagent.core.firmware import Update
 from edgeagent.core.gate.verdict import Opened
 from edgeagent.core.gate.world import World
 from edgeagent.core.lease import SHORTEST
@@ -32,11 +33,15 @@ class StepName(StrEnum):
     """What makes it again what it was before a part of the command."""
     UNDO_READ_BACK = "undo_read_back"
     """A question for the reading that shows that."""
+    INSTALL = "install"
+    """One of the messages of an update."""
+    READ_VERSION = "read_version"
+    """A question for the version that runs."""
 
     @property
     def acts(self) -> bool:
         """Whether it changes the device; all else is a question."""
-        return self in {StepName.ACT, StepName.UNDO}
+        return self in {StepName.ACT, StepName.UNDO, StepName.INSTALL}
 
     @property
     def is_backward(self) -> bool:
@@ -103,6 +108,7 @@ class Claim:
         plan: how the action is carried out on this device; None when it cannot be.
         lease: how long the lock holds without being renewed.
         steps: what is recorded of the parts of the plan, in their order; empty where it has none.
+        update: what is recorded of its update; None for another action, and where none has begun.
         traceparent: the place in a trace that came beside the command.
     """
 
@@ -121,6 +127,7 @@ class Claim:
     plan: Plan | None
     lease: timedelta = SHORTEST
     steps: tuple[Mark, ...] = ()
+    update: Update | None = None
     traceparent: str | None = None
 
     @property

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Final
+from typing import Final, Protocol
 
 from edgeagent.clock import Clock
 from edgeagent.contracts.mqtt import Inbound
@@ -124,6 +124,16 @@ class Waiter:
         return enough()
 
 
+class Listener(Protocol):
+    """Somebody who hears all that a device says."""
+
+    device: DeviceId
+
+    def hear(self, message: Inbound, decoded: Decoded) -> None:
+        """Take a message into account."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class _Late:
     """A command whose outcome is unknown, still listened for."""
@@ -146,6 +156,7 @@ class Confirmations:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._waiters: dict[DeviceId, list[Waiter]] = {}
+        self._listeners: dict[DeviceId, list[Listener]] = {}
         self._late: OrderedDict[int, _Late] = OrderedDict()
         self._online: list[Callable[[DeviceId], None]] = []
         self._back: list[Callable[[], None]] = []
@@ -155,6 +166,16 @@ class Confirmations:
         waiter = Waiter(device, expectation, wish)
         self._waiters.setdefault(device, []).append(waiter)
         return waiter
+
+    def listen(self, listener: Listener) -> None:
+        """Tell somebody of every message of a device from now on."""
+        self._listeners.setdefault(listener.device, []).append(listener)
+
+    def ignore(self, listener: Listener) -> None:
+        """Tell somebody no more."""
+        left = [each for each in self._listeners.pop(listener.device, ()) if each is not listener]
+        if left:
+            self._listeners[listener.device] = left
 
     def close(self, waiter: Waiter) -> None:
         """Stop waiting."""
@@ -187,12 +208,15 @@ class Confirmations:
 
     def expects(self, device: DeviceId) -> bool:
         """Whether somebody waits for this device."""
-        return device in self._waiters or any(late.waiter.device == device for late in self._late.values())
+        is_waited_for = device in self._waiters or device in self._listeners
+        return is_waited_for or any(late.waiter.device == device for late in self._late.values())
 
     def offer(self, device: DeviceId, message: Inbound, decoded: Decoded) -> None:
         """Hand a stored message over to whoever waits for its device."""
         for waiter in self._waiters.get(device, ()):
             waiter.hear(message, decoded)
+        for listener in self._listeners.get(device, ()):
+            listener.hear(message, decoded)
         now = self._clock.boot()
         for run, late in list(self._late.items()):
             if late.until <= now:

@@ -17,14 +17,17 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
+from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.event import EventType, Stream, data_text
 from edgeagent.contracts.mqtt import PublishResult, Session
 from edgeagent.contracts.policy import ActionRule, Level, Tier, TierRule
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
+from edgeagent.contracts.update import Stage
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.confirmation import Confirmed
 from edgeagent.core.envelope import RefusedEnvelopeError
+from edgeagent.core.firmware import Served, Sight, Update
 from edgeagent.core.gate.roles import speaker
 from edgeagent.core.gate.verdict import Opened
 from edgeagent.core.gate.world import World
@@ -46,13 +49,15 @@ from edgeagent.flows.sending import Sending
 from edgeagent.flows.settling import Ended, Settling
 from edgeagent.flows.steps import Steps
 from edgeagent.flows.takers import Answer, Takers
+from edgeagent.flows.updates import Updates
 from edgeagent.flows.watching.twice import tell_if_twice
 from edgeagent.flows.worlds import Worlds
 from edgeagent.flows.writes import Writes
 from edgeagent.ids import DeviceId, ReadingName
 from edgeagent.ports.broker import DeviceBus
 from edgeagent.ports.crash import CrashPoint
-from edgeagent.store import audit, inbox, locks, operations, outbox, steps
+from edgeagent.ports.firmware import Images
+from edgeagent.store import audit, inbox, locks, operations, outbox, steps, updates
 from edgeagent.store.database import Database, Transaction
 from edgeagent.store.inbox_row import Moved, Now, Row
 from edgeagent.store.outbox import NewEvent
@@ -73,6 +78,7 @@ class Desk:
         settling: Settling,
         confirmations: Confirmations,
         lanes: Mapping[Tier, Bell],
+        images: Images,
     ) -> None:
         self._store = store
         self._bus = bus
@@ -87,6 +93,7 @@ class Desk:
         self._loans = Loans(confirmations, worlds.holds, worlds.around.metrics)
         self._steps = Steps(settling.devices)
         self._sending = Sending(store, bus, worlds, self._loans, self._steps)
+        self._updates = Updates(store, worlds, self._loans, confirmations, self._sending, images)
         # Confirmations that came after their command had ended as unknown.
         self.late: deque[tuple[Claim, Confirmed]] = deque()
         self._let_go_of: list[Callable[[DeviceId], None]] = []
@@ -153,6 +160,8 @@ class Desk:
 
     async def publish(self, claim: Claim, step: StepName, part: int = 0) -> PublishResult:
         """Send a step, recorded before it leaves; and begin to wait for what answers it."""
+        if step is StepName.INSTALL:
+            return await self._updates.publish(claim, part)
         return await self._sending.publish(claim, step, part)
 
     async def checkpoint(self, claim: Claim, mark: Mark) -> None:
@@ -188,6 +197,18 @@ class Desk:
             self.writes.read_back(claim.device, self._state(claim.device), since=waiter.sent_at)
         return replace(found, is_over=found.is_over or (left <= within and not shortened()))
 
+    async def serve(self, claim: Claim) -> Served:
+        """Have an update's file served to its device, and say where the update stands."""
+        return await self._updates.serve(claim)
+
+    async def await_progress(self, claim: Claim, *, within: timedelta) -> Sight:
+        """Wait until more is seen of an update; at most so long."""
+        return await self._updates.await_progress(claim, within)
+
+    async def enter(self, claim: Claim, stage: Stage) -> Update:
+        """Record which stage an update is at, by what was seen last."""
+        return await self._updates.enter(claim, stage)
+
     async def read_device(self, claim: Claim) -> World:
         """What is known now of everything that the gate judges by."""
         world = self._worlds.around_device(claim.device, claim.world.local)
@@ -197,6 +218,9 @@ class Desk:
     async def finish(self, claim: Claim, ending: Ending) -> None:
         """End the command, in one commit."""
         self._sending.check_end(claim, ending)
+        is_update = claim.asked.command.action is ActionName.INSTALL
+        if is_update:
+            self._updates.check_end(claim, ending.outcome, ending.level)
         if ending.outcome is Outcome.SUCCEEDED:
             self._around.crash.reached(CrashPoint.EFFECT_CONFIRMED)
         ended = Ended(
@@ -222,13 +246,17 @@ class Desk:
         if ending.outcome is Outcome.UNKNOWN and act is not None:
             tell = partial(self._confirmed_late, claim)
             self._confirmations.keep_late(claim.run, act, claim.rule.confirmation, tell)
+        if is_update:
+            await self._updates.let_go(claim.run)
         self._let_go(claim.token, claim.device)
 
     async def postpone(self, claim: Claim, later: Later) -> None:
         """Give the command back, to be taken up again later."""
+        self._updates.check_given_back(claim)
         postponing = Postponing(later, self._around.present(), self._around, self._settling.breakers)
         too_often = await self._store.write(partial(postponing.write, claim))
         postponing.tell(claim, too_often=too_often)
+        await self._updates.let_go(claim.run)
         self._let_go(claim.token, claim.device)
         # Whoever waits for work is to know when it is due.
         self.wake()
@@ -306,6 +334,9 @@ class Desk:
         marks: tuple[Mark, ...] = ()
         if plan is not None and plan.parts:
             marks = await self._store.read(partial(steps.of, run=row.run))
+        update = None
+        if asked.command.action is ActionName.INSTALL:
+            update = await self._store.read(partial(updates.of, run=row.run))
         claim = Claim(
             run=row.run,
             asked=asked,
@@ -321,6 +352,7 @@ class Desk:
             before=self._settling.mark(row.device),
             plan=plan,
             steps=marks,
+            update=update,
             lease=row.terms.length,
             traceparent=row.traceparent,
         )

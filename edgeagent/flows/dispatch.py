@@ -5,7 +5,7 @@
                 │             └─ on a live reading only            ├──> other value: again, or failed
                 └─ refused, expired, or later                      └──> nothing: again, or unknown
 
-A command whose plan has several parts is worked in ``sagas``.
+A command whose plan has several parts is worked in ``sagas``, an update of firmware in ``firmware``.
 
 An *absolute* action may be sent again, within its lane's attempts. A *one-shot* is sent once: when its
 outcome cannot be told it ends as unknown, and never is it sent blindly again (SPEC I3, M2). What a holder
@@ -21,6 +21,7 @@ from datetime import timedelta
 from typing import Final
 
 from edgeagent.clock import Clock
+from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.mqtt import PublishResult
 from edgeagent.contracts.policy import Level, Tier
 from edgeagent.contracts.reasons import Reason
@@ -30,6 +31,7 @@ from edgeagent.core.knowledge import decided_on, known, lacks, learnt_nothing
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
 from edgeagent.errors import LostRaceError, RejectedError, TransientError
 from edgeagent.flows.exchange import LISTENS_AGAIN, Exchange, Next, barred, is_offline, turned_away
+from edgeagent.flows.firmware import FirmwareUpdates
 from edgeagent.flows.sagas import Sagas
 from edgeagent.metrics import Metrics
 from edgeagent.ports.desk import WorkDesk
@@ -54,6 +56,7 @@ class Dispatch:
         self._metrics = metrics
         self._exchange = Exchange(desk, chance)
         self._sagas = Sagas(desk, self._exchange, metrics)
+        self._updates = FirmwareUpdates(desk, self._exchange, clock)
 
     async def run(self, holder: str) -> None:
         """Claim and work; ends only by cancellation."""
@@ -77,7 +80,12 @@ class Dispatch:
             TransientError: the store cannot be written.
         """
         try:
-            following = await self._carry_out(claim)
+            if claim.asked.command.action is ActionName.INSTALL:
+                following = await self._updates.carry_out(claim)
+            elif claim.plan is not None and claim.plan.parts:
+                following = await self._sagas.carry_out(claim, claim.plan)
+            else:
+                following = await self._carry_out(claim)
         except LinkError as why:
             # The device could not be asked; what was sent before is found out when it can be.
             following = self._exchange.when_linked(claim, why)
@@ -90,8 +98,6 @@ class Dispatch:
                 await self._desk.postpone(claim, following)
 
     async def _carry_out(self, claim: Claim) -> Next:
-        if claim.plan is not None and claim.plan.parts:
-            return await self._sagas.carry_out(claim, claim.plan)
         away = turned_away(claim, claim.world)
         is_spent = claim.attempts >= claim.tier.attempts
         if claim.sent and (away is not None or is_spent or not claim.may_be_resent):

@@ -11,12 +11,19 @@ from secrets import randbits, token_hex
 from typing import Final
 
 from edgeagent.clock import EPOCH
+from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import COMMAND_BYTES, COMMAND_TYPE, Command
 from edgeagent.contracts.door import decode, encode
 from edgeagent.contracts.policy import id_of_key
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Receipt
-from edgeagent.contracts.reports.commands import CommandReport, CommandsReport, SendReport, SendRequest
+from edgeagent.contracts.reports.commands import (
+    CommandReport,
+    CommandsReport,
+    SendReport,
+    SendRequest,
+    UpdateReport,
+)
 from edgeagent.core.envelope import Signer, sign, unproven_payload
 from edgeagent.core.freshness import CHANCE_BITS, BootDeadline
 from edgeagent.core.gate.verdict import Refuse
@@ -26,7 +33,7 @@ from edgeagent.flows.admission import Admission, Arrival
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import CommandId, DeviceId, command_id
 from edgeagent.ids import operation as checked_operation
-from edgeagent.store import inbox, locks, receipts
+from edgeagent.store import inbox, locks, receipts, updates
 from edgeagent.store.database import Database, Snapshot
 from edgeagent.store.inbox_row import Now, Row
 
@@ -139,6 +146,19 @@ def _busy(db: Snapshot, now: Now) -> frozenset[DeviceId]:
     return frozenset(held.device for held in locks.held(db, now))
 
 
+def _update(db: Snapshot, row: Row) -> UpdateReport | None:
+    update = updates.of(db, row.run) if row.action is ActionName.INSTALL else None
+    if update is None:
+        return None
+    return UpdateReport(
+        stage=update.stage,
+        earlier=update.earlier,
+        wanted=update.wanted,
+        percent=update.percent,
+        runs=update.runs,
+    )
+
+
 def _report(db: Snapshot, row: Row, busy: frozenset[DeviceId]) -> CommandReport:
     # Told and not stored: it comes and goes with every lock (SPEC L4).
     reason = Reason.DEVICE_BUSY if row.state is State.QUEUED and row.device in busy else row.reason
@@ -160,6 +180,7 @@ def _report(db: Snapshot, row: Row, busy: frozenset[DeviceId]) -> CommandReport:
         received_at=EPOCH + timedelta(microseconds=row.received_at),
         expires_at=EPOCH + timedelta(microseconds=row.expires_at),
         last_error=row.last_error,
+        update=_update(db, row),
         sha256=row.sha256,
         receipt=None if receipt is None else decode(Receipt, receipt, limit=COMMAND_BYTES),
     )

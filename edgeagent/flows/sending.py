@@ -6,8 +6,9 @@ The last questions and the handing over are one stretch of the loop: nothing com
 decision 9).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 
 from edgeagent.contracts.mqtt import Outgoing, PublishResult
@@ -17,7 +18,6 @@ from edgeagent.core.saga import Mark, check_end
 from edgeagent.core.stops import stopped_by
 from edgeagent.core.work import Claim, Ending, StepName
 from edgeagent.errors import LostRaceError, RejectedError
-from edgeagent.flows.confirmations import Waiter
 from edgeagent.flows.loans import Loans
 from edgeagent.flows.stepping import Recorder, became, coming, unsent
 from edgeagent.flows.steps import Steps
@@ -48,7 +48,7 @@ class Sending:
         live = self._live(claim.device)
         mark = None if claim.plan is None else coming(claim.plan, step, part, marks, live)
         if step.acts:
-            self._check_not_stopped(claim)
+            self.check_not_stopped(claim)
         waiter = self._loans.wait_for(claim, step, planned, live, part=part)
         if step.acts:
             sending = partial(self._recorder(claim).sending, topic=planned.step.topic, mark=mark)
@@ -58,7 +58,13 @@ class Sending:
             marks[part] = mark
         try:
             trace = str(claim.trace_of_step(step, mark))
-            return await self._hand_over(claim, step, message_of(planned.step, trace), waiter)
+            return await self.hand_over(
+                claim,
+                message_of(planned.step, trace),
+                waiter.sending,
+                acts=step.acts,
+                may_expire=step is StepName.ACT,
+            )
         except (LinkError, RejectedError) as why:
             if mark is not None or isinstance(why, BarredError):
                 await self._store.write(partial(unsent, run=claim.run))
@@ -66,18 +72,32 @@ class Sending:
                 marks[part] = replace(mark, tries=mark.tries - 1)
             raise
 
-    async def _hand_over(
-        self, claim: Claim, step: StepName, message: Outgoing, waiter: Waiter
+    async def hand_over(
+        self,
+        claim: Claim,
+        message: Outgoing,
+        leaves: Callable[[timedelta], None],
+        *,
+        acts: bool,
+        may_expire: bool,
     ) -> PublishResult:
-        """Give a recorded step to the broker, if the lock still holds and nothing was stopped meanwhile."""
+        """Give a recorded message to the broker, if the lock still holds and nothing was stopped meanwhile.
+
+        Args:
+            claim: whose.
+            message: of the step.
+            leaves: told right before, with the boot time.
+            acts: whether it changes the device.
+            may_expire: whether it is not sent once the command's time is over.
+        """
         if self._loans.of(claim).until <= self._around.clock.boot():
             raise LostRaceError(f"the lock of {claim.device} is lost")
-        if step.acts:
+        if acts:
             # Stopped or over while the step was recorded: it never leaves.
-            self._check_not_stopped(claim)
-        if step is StepName.ACT:
+            self.check_not_stopped(claim)
+        if may_expire:
             self._check_not_over(claim)
-        waiter.sending(self._around.clock.boot())
+        leaves(self._around.clock.boot())
         result = await self._bus.publish(message)
         self._around.crash.reached(CrashPoint.STEP_SENT)
         return result
@@ -105,7 +125,12 @@ class Sending:
     def _recorder(self, claim: Claim) -> Recorder:
         return Recorder(claim, self._around.present(), self._around.stamp())
 
-    def _check_not_stopped(self, claim: Claim) -> None:
+    def check_not_stopped(self, claim: Claim) -> None:
+        """Refuse to send what is stopped.
+
+        Raises:
+            StoppedError: such commands are.
+        """
         kind = stopped_by(self._worlds.stops.kinds, claim.asked.command.action, claim.rule.tier)
         if kind is not None:
             raise StoppedError(f"{kind} is stopped")

@@ -11,6 +11,7 @@ from edgeagent.contracts.actions import CATALOGUE, ActionName
 from edgeagent.contracts.event import EventType, Stream
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import AuditMark, Outcome, Receipt, StateMark, StepMark
+from edgeagent.contracts.update import UpdateMark
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.blame import ANSWERED, blame_of
 from edgeagent.core.envelope import Signer
@@ -26,7 +27,7 @@ from edgeagent.flows.burying import Worked, bury
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import DeviceId, Digest
-from edgeagent.store import audit, inbox, locks, operations, outbox, receipts, revalidations, steps
+from edgeagent.store import audit, inbox, locks, operations, outbox, receipts, revalidations, steps, updates
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Transaction
 from edgeagent.store.inbox_row import Moved, Row
@@ -169,6 +170,7 @@ class Settling:
             attempts=row.attempts,
             fence=ended.fence,
             steps=_steps(tx, row),
+            update=_update(tx, row),
             before=ended.before,
             after=ended.after,
             finished_at=wall.best,
@@ -180,6 +182,20 @@ class Settling:
         return NewEvent(
             Stream.RECORD, EventType.RECEIPT, row.device, self.around.event_time(), data, str(trace)
         )
+
+
+def _update(tx: Transaction, row: Row) -> UpdateMark | None:
+    """What became of an update; None where none was begun."""
+    update = updates.of(tx, row.run) if row.action is ActionName.INSTALL else None
+    if update is None:
+        return None
+    return UpdateMark(
+        sha256=update.sha256,
+        stage=update.stage,
+        earlier=update.earlier,
+        wanted=update.wanted,
+        runs=update.runs or None,
+    )
 
 
 def _steps(tx: Transaction, row: Row) -> list[StepMark] | None:

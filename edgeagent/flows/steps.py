@@ -18,6 +18,7 @@ from edgeagent.core.saga import Mark
 from edgeagent.core.work import Claim, StepName
 from edgeagent.errors import MalformedError, RejectedError
 from edgeagent.flows.devices import Devices
+from edgeagent.ids import ReadingName
 
 _NUMBER_BITS: Final = 31
 
@@ -67,11 +68,15 @@ class Steps:
         device = self._devices.get(claim.device)
         if claim.plan is None or device is None:
             raise RejectedError("the device cannot do this any more")
+        if step is StepName.READ_VERSION:
+            return Planned(_question_for_version(device.compiled), None)
         plan = _part(claim.plan, part, marks, device.compiled)
         if step.is_backward:
             plan = _undoing(plan, marks.get(part), device.compiled)
-        if step.acts:
+        if step.acts and plan.steps:
             return Planned(plan.steps[0], plan.wish)
+        if step.acts:
+            raise RejectedError("the plan has no such step")
         looked_at = plan.requires[:1] if plan.wish is None else (plan.wish,)
         number = randbits(_NUMBER_BITS)
         if step is not StepName.REFRESH and looked_at:
@@ -81,6 +86,18 @@ class Steps:
         if planned is None:
             raise RejectedError("the device cannot be read back")
         return Planned(planned, plan.wish)
+
+
+def _question_for_version(compiled: CompiledDevice) -> Step:
+    recipe = compiled.profile.firmware
+    planned = (
+        None
+        if recipe is None
+        else compiled.read_back(ReadingName(recipe.running), number=randbits(_NUMBER_BITS))
+    )
+    if planned is None:
+        raise RejectedError("the device cannot be asked which version runs")
+    return planned
 
 
 def _plan(compiled: CompiledDevice, action: ActionName, arguments: Arguments) -> Plan:

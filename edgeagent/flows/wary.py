@@ -16,10 +16,13 @@ from datetime import timedelta
 from typing import Final
 
 from edgeagent.clock import Clock
+from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.mqtt import PublishResult
 from edgeagent.contracts.policy import Level, Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
+from edgeagent.contracts.update import Stage
+from edgeagent.core.firmware import UNDER_WAY, Served, Sight, Update
 from edgeagent.core.gate.judging import judge
 from edgeagent.core.gate.verdict import Accept, Hold, Moment, Refuse
 from edgeagent.core.gate.world import World
@@ -27,13 +30,14 @@ from edgeagent.core.knowledge import begun
 from edgeagent.core.saga import Mark, Phase, has_begun
 from edgeagent.core.testimony import Evidence, doubt, doubt_mark
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
-from edgeagent.errors import BrokenInvariantError, LostRaceError, SuspiciousError
+from edgeagent.errors import BrokenInvariantError, LostRaceError, RejectedError, SuspiciousError
 from edgeagent.metrics import Metrics
 from edgeagent.ports.desk import LendingDesk
 
 log = logging.getLogger(__name__)
 
 _MOST_QUESTIONS: Final = 16
+_MOST_OF_AN_UPDATE: Final = 1000
 _OUTCOMES: Final = {Reason.EXPIRED: Outcome.EXPIRED}
 
 
@@ -74,7 +78,9 @@ class WaryDesk:
             claim = await self._desk.claim(lane, holder)
         finally:
             self._waits(-1)
-        self._seen[claim.token] = Evidence(worlds=(claim.world,), has_begun=has_begun(claim.steps))
+        self._seen[claim.token] = Evidence(
+            worlds=(claim.world,), has_begun=has_begun(claim.steps), update=claim.update
+        )
         return claim
 
     async def renew(self, claim: Claim) -> None:
@@ -86,9 +92,14 @@ class WaryDesk:
         """Send a step, if it is the next one and the gate still says so."""
         evidence = self._evidence(claim).of(part, backward=step.is_backward)
         if not step.acts:
-            if evidence.questions >= _MOST_QUESTIONS:
+            if evidence.questions >= (_MOST_OF_AN_UPDATE if _is_update(claim) else _MOST_QUESTIONS):
                 raise SuspiciousError("it asks the device too much")
             self._note(claim, lambda _: replace(evidence, questions=evidence.questions + 1))
+            return await self._desk.publish(claim, step, part)
+        if step is StepName.INSTALL:
+            # Which of its messages may be sent, and how often, the desk knows.
+            if evidence.update is None or evidence.update.stage not in UNDER_WAY:
+                await self._judge(claim)
             return await self._desk.publish(claim, step, part)
         if evidence.is_acted or (claim.sent and not claim.may_be_resent):
             raise SuspiciousError("the plan has no such step any more")
@@ -118,6 +129,29 @@ class WaryDesk:
         self._note(claim, lambda seen: seen.told(answered))
         return answered
 
+    async def serve(self, claim: Claim) -> Served:
+        """Have an update's file served to its device, and say where the update stands."""
+        self._evidence(claim)
+        served = await self._desk.serve(claim)
+        self._note(claim, lambda seen: replace(seen, update=served.update))
+        return served
+
+    async def await_progress(self, claim: Claim, *, within: timedelta) -> Sight:
+        """Wait until more is seen of an update; at most so long."""
+        self._evidence(claim)
+        return await self._desk.await_progress(claim, within=within)
+
+    async def enter(self, claim: Claim, stage: Stage) -> Update:
+        """Record which stage an update is at, if the hub has seen that."""
+        self._evidence(claim)
+        try:
+            update = await self._desk.enter(claim, stage)
+        except SuspiciousError as why:
+            self._believe(claim, str(why))
+            raise
+        self._note(claim, lambda seen: replace(seen, update=update))
+        return update
+
     async def read_device(self, claim: Claim) -> World:
         """What is known now of everything that the gate judges by."""
         self._evidence(claim)
@@ -128,7 +162,12 @@ class WaryDesk:
     async def finish(self, claim: Claim, ending: Ending) -> None:
         """End the command, if the hub has seen what is said of it."""
         self._check(claim, ending)
-        await self._desk.finish(claim, ending)
+        try:
+            await self._desk.finish(claim, ending)
+        except RejectedError as why:
+            if _is_update(claim):
+                self._believe(claim, str(why))
+            raise
         self._seen.pop(claim.token, None)
 
     async def postpone(self, claim: Claim, later: Later) -> None:
@@ -176,7 +215,7 @@ class WaryDesk:
         self._metrics.workers_waiting.set(self.presence.waiting)
 
     def _check(self, claim: Claim, said: Ending | Later) -> None:
-        has_parts = bool(claim.plan and claim.plan.parts)
+        has_parts = bool(claim.plan and claim.plan.parts) or _is_update(claim)
         # To which end its parts have come, the desk knows.
         is_known = has_parts and isinstance(said, Ending)
         self._believe(claim, "" if is_known else doubt(claim, said, self._evidence(claim)))
@@ -203,6 +242,10 @@ class WaryDesk:
         evidence = self._seen.get(claim.token)
         if evidence is not None:
             self._seen[claim.token] = change(evidence)
+
+
+def _is_update(claim: Claim) -> bool:
+    return claim.asked.command.action is ActionName.INSTALL
 
 
 def _tries(claim: Claim, step: StepName, part: int) -> int:

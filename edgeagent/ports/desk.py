@@ -5,6 +5,8 @@ from typing import Protocol
 
 from edgeagent.contracts.mqtt import PublishResult
 from edgeagent.contracts.policy import Level, Tier
+from edgeagent.contracts.update import Stage
+from edgeagent.core.firmware import Served, Sight, Update
 from edgeagent.core.gate.world import World
 from edgeagent.core.saga import Mark
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
@@ -75,6 +77,33 @@ class WorkDesk(Protocol):
 
     async def read_device(self, claim: Claim) -> World:
         """What is known now of everything that the gate judges by."""
+        ...
+
+    async def serve(self, claim: Claim) -> Served:
+        """Have an update's file served to its device where it is needed, and say where the update stands.
+
+        Raises:
+            LostRaceError: the lock is not ours any more.
+            TransientError: the file is not at hand yet.
+            RejectedError: the device is not to be updated with it; nothing was begun.
+        """
+        ...
+
+    async def await_progress(self, claim: Claim, *, within: timedelta) -> Sight:
+        """Wait until more is seen of an update; at most so long.
+
+        Raises:
+            LostRaceError: the lock is not ours any more.
+        """
+        ...
+
+    async def enter(self, claim: Claim, stage: Stage) -> Update:
+        """Record which stage an update is at, by what was seen last.
+
+        Raises:
+            LostRaceError: the lock is not ours any more; nothing was written.
+            SuspiciousError: nobody has seen that; nothing was written.
+        """
         ...
 
     async def finish(self, claim: Claim, ending: Ending) -> None:

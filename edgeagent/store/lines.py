@@ -71,6 +71,7 @@ SELECT lane, state, count(*) AS number, min(received_at) AS oldest FROM inbox IN
  WHERE state IN ('held', 'queued', 'waiting', 'running') GROUP BY lane, state
 """
 # In the order of the indexes, so that nothing is sorted and the first that fits is the answer.
+# A device in the middle of an update is nobody else's, whoever works that (SPEC F4).
 # A lock of another boot, of an earlier start of the daemon, or past its lease is void. A parent has room for
 # as many as whoever occupies it, and whoever wants to, can bear.
 _FIRST: Final = f"""
@@ -85,6 +86,9 @@ SELECT {_ROW}
    AND NOT EXISTS (SELECT 1 FROM locks l
                     WHERE l.device = w.device AND l.token IS NOT NULL AND l.boot = :boot
                       AND l.incarnation = :incarnation AND l.lease_until > :now)
+   AND NOT EXISTS (SELECT 1 FROM updates u JOIN inbox o ON o.run = u.run
+                    WHERE u.device = w.device AND u.run <> i.run AND o.state IN ('queued', 'running')
+                      AND u.stage IN ('triggered', 'installing', 'soaking', 'astray', 'reverting'))
    AND (i.parent IS NULL
         OR (SELECT count(*) < min(i.parent_most, coalesce(min(l.parent_most), i.parent_most)) FROM locks l
              WHERE l.parent = i.parent AND l.boot = :boot AND l.incarnation = :incarnation

@@ -73,11 +73,11 @@ def test_a_venue_behind_a_bridge_is_read_and_commanded(venue: Venue) -> None:
         device.device: [str(each) for each in device.actions] for device in venue.agent.devices().devices
     }
     assert actions == {
-        PLUG: ["power"],
-        LAMP: ["brightness", "color_temperature", "power", "scene"],
-        BLIND: ["position"],
-        VALVE: ["mode", "setpoint"],
-        SENSOR: [],
+        PLUG: ["install", "power"],
+        LAMP: ["brightness", "color_temperature", "install", "power", "scene"],
+        BLIND: ["install", "position"],
+        VALVE: ["install", "mode", "setpoint"],
+        SENSOR: ["install"],
     }
 
     # Read back at once after the echo: nobody waits until the time for an answer is over.

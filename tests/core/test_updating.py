@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgeagent.contracts.update import Overdue
 from edgeagent.core.confirmation import Heard
 from edgeagent.core.profile.compile import CompiledDevice
-from edgeagent.core.updating import Course, Overdue, UpdateStep, follow, overdue
+from edgeagent.core.updating import Course, UpdateStep, follow, overdue
 from tests.core.profile.building import SHELLY, family, live, made, shelly, tasmota
 
 pytestmark = pytest.mark.requirement("F4")

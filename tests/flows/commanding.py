@@ -60,7 +60,8 @@ from tests.flows.points import KilledError, Points
 from tests.flows.recorded import Recorded
 from tests.flows.running import Running, joined
 from tests.flows.scripted import Television
-from tests.flows.signing import EPOCH, HUB, MILLISECOND, MINUTE, POWER, TV, Keys
+from tests.flows.scripted_player import Player, Shelf
+from tests.flows.signing import EPOCH, HUB, MILLISECOND, MINUTE, PLAYER, POWER, TV, Keys
 from tests.support.clocks import ManualReadings
 from tests.support.fake_bus import FakeBus
 from tests.support.stores import HUB_MIGRATIONS
@@ -69,7 +70,7 @@ from tests.support.waiting import DEADLINE, eventually
 ERROR: Final = timedelta(milliseconds=20)
 """How far a clock that is proven may be off."""
 
-_PROFILE: Final = Path(__file__).with_name("television.toml")
+_PROFILES: Final = [Path(__file__).with_name(f"{name}.toml") for name in ("television", "player")]
 _CHANCE_BITS: Final = 20
 
 
@@ -87,6 +88,7 @@ class Hub(Recorded):
         epoch: in which it starts.
         boots: how often its power has failed.
         skew: how far CLOCK_REALTIME has been set from the right time.
+        shelf: the files that devices may be updated with.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -100,6 +102,7 @@ class Hub(Recorded):
         self.epoch = EPOCH
         self.boots = 0
         self.skew = timedelta(0)
+        self.shelf = Shelf()
         self._numbers = 0
         self._parts: Running | None = None
         self._clock: ProvenClock | None = None
@@ -144,11 +147,15 @@ class Hub(Recorded):
         )
         trust = Trust(store, clock, around, TrustSettings(signer=self.keys.signer.public))
         await trust.load(None)
-        profiles = {each.id: each for each in map(load, [*shipped_profiles(), _PROFILE.read_bytes()])}
+        trust.catalogue = self.shelf.catalogue
+        profiles = {
+            each.id: each
+            for each in map(load, [*shipped_profiles(), *(each.read_bytes() for each in _PROFILES)])
+        }
         devices = Devices(store, self.bus, profiles, around)
         await devices.load()
         self._clock = clock
-        self._parts = joined(store, self.bus, self.keys.hub, around, trust, devices)
+        self._parts = joined(store, self.bus, self.keys.hub, around, trust, devices, self.shelf)
         await self._parts.switch.load()
         if is_proven:
             self.time_is_known()
@@ -250,6 +257,19 @@ class Hub(Recorded):
         await self.settles()
         self.passes(MILLISECOND)
         return tv
+
+    async def player(self, device: DeviceId = PLAYER, **parameters: JsonValue) -> Player:
+        """Admit a player that is online and has told its version."""
+        known: dict[str, JsonValue] = {"topic": device}
+        await self.now.devices.admit(
+            device, "player", known | parameters, label(f"The {device}"), actor="uid:0 root"
+        )
+        player = Player(self.bus, device, self.passes)
+        player.comes_online()
+        player.tells()
+        await self.settles()
+        self.passes(MILLISECOND)
+        return player
 
     # Commands.
 

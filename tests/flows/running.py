@@ -22,6 +22,7 @@ from edgeagent.flows.entering import Entering
 from edgeagent.flows.held import Held
 from edgeagent.flows.ingest import Ingest, IngestSettings
 from edgeagent.flows.local import LocalCommands
+from edgeagent.flows.no_images import NoImages
 from edgeagent.flows.replaying import Replaying
 from edgeagent.flows.revalidate import Revalidation
 from edgeagent.flows.settling import Settling
@@ -32,6 +33,7 @@ from edgeagent.flows.trail_desk import TrailDesk
 from edgeagent.flows.trust import Trust
 from edgeagent.flows.upkeep import Upkeep
 from edgeagent.flows.worlds import Worlds
+from edgeagent.ports.firmware import Images
 from edgeagent.store.database import Database
 from tests.support.fake_bus import FakeBus
 
@@ -66,7 +68,13 @@ class Running:
 
 
 def joined(
-    store: Database, bus: FakeBus, key: Signer, around: Surroundings, trust: Trust, devices: Devices
+    store: Database,
+    bus: FakeBus,
+    key: Signer,
+    around: Surroundings,
+    trust: Trust,
+    devices: Devices,
+    images: Images | None = None,
 ) -> Running:
     """Build what works commands, as the agent does, and take readings in from now on.
 
@@ -77,6 +85,7 @@ def joined(
         around: time, chance and the named points.
         trust: the policy.
         devices: the devices.
+        images: the files that they may be updated with; none by default.
     """
     clock = around.clock
     confirmations = Confirmations(clock)
@@ -88,7 +97,7 @@ def joined(
     held = Held(store, worlds, entering)
     tallies = Tallies(store, around)
     admission = Admission(store, worlds, entering, held, tallies)
-    desk = Desk(store, bus, worlds, settling, confirmations, lanes)
+    desk = Desk(store, bus, worlds, settling, confirmations, lanes, images or NoImages())
     upkeep = Upkeep(store, held, desk, settling, around)
     confirmations.when_online(lambda _: upkeep.bell.ring())
     confirmations.when_back(upkeep.bell.ring)

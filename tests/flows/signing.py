@@ -14,6 +14,7 @@ HUB: Final[HubId] = hub_id("venue-7")
 EPOCH: Final[Epoch] = new_epoch(1_800_000_000_000, 7)
 TV: Final[DeviceId] = device_id("tv-1")
 OTHER_TV: Final[DeviceId] = device_id("tv-2")
+PLAYER: Final[DeviceId] = device_id("player-1")
 POWER: Final = ActionName.POWER
 VOLUME: Final = ActionName.VOLUME
 INPUT: Final = ActionName.INPUT

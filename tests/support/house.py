@@ -25,6 +25,7 @@ FLOORS: Final[Mapping[str, int]] = {
     "edgeagent.adapters": 7,
     "edgeagent.config": 8,
     "edgeagent.sections": 8,
+    "edgeagent.config_keys": 8,
     "edgeagent.settings": 8,
     "edgeagent.secret_files": 8,
     "edgeagent.profiles": 8,
@@ -39,6 +40,7 @@ FLOORS: Final[Mapping[str, int]] = {
 # One room in several files: the configuration, its sections, and what it makes of itself for the other rooms.
 SAME_ROOM: Final = {
     "edgeagent.sections": "edgeagent.config",
+    "edgeagent.config_keys": "edgeagent.config",
     "edgeagent.settings": "edgeagent.config",
     "edgeagent.secret_files": "edgeagent.config",
     "edgeagent.profiles": "edgeagent.config",

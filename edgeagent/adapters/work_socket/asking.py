@@ -7,19 +7,29 @@ rules is told too, and remembered in ``broke_rules``.
 import logging
 from contextlib import suppress
 
-from edgeagent.adapters.work_socket.records import answered_record, claim_record, world_record
+from edgeagent.adapters.work_socket.records import (
+    answered_record,
+    claim_record,
+    served_record,
+    sight_record,
+    update_record,
+    world_record,
+)
 from edgeagent.contracts.work import (
     AwaitRequest,
     CheckpointRequest,
     ClaimRequest,
+    EnterRequest,
     FailureRecord,
     FinishRequest,
     Grip,
     Held,
     PostponeRequest,
+    ProgressRequest,
     PublishRequest,
     ReadRequest,
     RenewRequest,
+    ServeRequest,
     WorkAnswer,
 )
 from edgeagent.core.profile.readers import clean
@@ -61,7 +71,7 @@ class Caller:
     @staticmethod
     def may_take_long(request: ClaimRequest | Held) -> bool:
         """Whether the answer waits for something outside, so that it may be given up in the middle."""
-        return isinstance(request, ClaimRequest | AwaitRequest)
+        return isinstance(request, ClaimRequest | AwaitRequest | ProgressRequest)
 
     async def answer(self, request: ClaimRequest | Held) -> WorkAnswer:
         """Do what is asked, and say what came of it."""
@@ -116,25 +126,37 @@ class Caller:
         match request:
             case RenewRequest():
                 await self._desk.renew(claim)
-                return _DONE
             case PublishRequest(step=step, part=part):
                 return WorkAnswer(result=await self._desk.publish(claim, _step(step), part))
             case CheckpointRequest():
                 await self._desk.checkpoint(claim, _mark(request))
-                return _DONE
             case AwaitRequest(level=level, within=within):
                 answered = await self._desk.await_confirmation(claim, level=level, within=within)
                 return WorkAnswer(answered=answered_record(answered))
             case ReadRequest():
                 return WorkAnswer(world=world_record(await self._desk.read_device(claim)))
+            case ServeRequest() | ProgressRequest() | EnterRequest():
+                return await self._of_update(claim, request)
             case FinishRequest(outcome=outcome, reason=reason, detail=detail, level=level):
                 ending = Ending(outcome=outcome, reason=reason, detail=detail or "", level=level)
                 await self._desk.finish(claim, ending)
+                self._claim = None
             case PostponeRequest(reason=reason, after=after, error=error, unsent=unsent):
                 later = Later(reason=reason, after=after, error=error or "", unsent=unsent)
                 await self._desk.postpone(claim, later)
-        self._claim = None
+                self._claim = None
         return _DONE
+
+    async def _of_update(
+        self, claim: Claim, request: ServeRequest | ProgressRequest | EnterRequest
+    ) -> WorkAnswer:
+        match request:
+            case ServeRequest():
+                return WorkAnswer(served=served_record(await self._desk.serve(claim)))
+            case ProgressRequest(within=within):
+                return WorkAnswer(sight=sight_record(await self._desk.await_progress(claim, within=within)))
+            case EnterRequest(stage=stage):
+                return WorkAnswer(update=update_record(await self._desk.enter(claim, stage)))
 
 
 def _step(name: str) -> StepName:

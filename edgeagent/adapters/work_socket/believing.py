@@ -23,7 +23,14 @@ from edgeagent.contracts.work import (
     WallRecord,
     WorldRecord,
 )
+from edgeagent.contracts.work_update import (
+    DeniedRecord,
+    ServedRecord,
+    SightRecord,
+    UpdateRecord,
+)
 from edgeagent.core.confirmation import Confirmed, Contradicted, Denied
+from edgeagent.core.firmware import Served, Sight, Terms, Update
 from edgeagent.core.freshness import BootDeadline
 from edgeagent.core.gate.opening import opened_for
 from edgeagent.core.gate.roles import keyring
@@ -35,6 +42,7 @@ from edgeagent.core.profile.facts import Facts
 from edgeagent.core.profile.plan import Plan
 from edgeagent.core.saga import Mark
 from edgeagent.core.shadow import Shadow, StateReading
+from edgeagent.core.updating import Course
 from edgeagent.core.work import Answered, Claim
 from edgeagent.errors import MalformedError
 from edgeagent.ids import HubId
@@ -69,6 +77,7 @@ def claim_of(record: ClaimRecord) -> Claim:
         before=None,
         plan=_plan(asked, world),
         steps=tuple(_mark(each) for each in record.steps),
+        update=None if record.update is None else update_of(record.update),
         lease=record.lease,
         traceparent=record.traceparent,
     )
@@ -109,12 +118,57 @@ def world_of(record: WorldRecord) -> World:
     )
 
 
+def update_of(record: UpdateRecord) -> Update:
+    """What is recorded of an update."""
+    return Update(
+        stage=record.stage,
+        artifact=record.artifact,
+        sha256=record.sha256,
+        earlier=record.earlier,
+        wanted=record.wanted,
+        percent=record.percent,
+        runs=record.runs,
+    )
+
+
+def served_of(record: ServedRecord) -> Served:
+    """Where an update stands, and its terms."""
+    terms = record.terms
+    return Served(
+        update_of(record.update),
+        Terms(soak=terms.soak, lasts=terms.lasts, steps=terms.steps, can_go_back=terms.can_go_back),
+    )
+
+
+def sight_of(record: SightRecord) -> Sight:
+    """What was seen of a device in an update."""
+    course = record.course
+    return Sight(
+        course=Course(
+            taken=course.taken,
+            done=course.done,
+            denied=None if course.denied is None else _denied(course.denied),
+            percent=course.percent,
+            remaining=course.remaining,
+            signs=course.signs,
+            gone=course.gone,
+            back=course.back,
+        ),
+        overdue=record.overdue,
+        is_over=record.is_over,
+        runs=record.runs,
+        version=record.version,
+        steady=record.steady,
+        waited=record.waited,
+        is_there=record.is_there,
+    )
+
+
 def answered_of(record: AnsweredRecord) -> Answered:
     """What was heard so far."""
-    denied = record.denied
     return Answered(
         confirmed=None if record.confirmed is None else _confirmed(record.confirmed),
-        denied=None if denied is None else Denied(denied.reason, denied.words),
+        denied=None if record.denied is None else _denied(record.denied),
         seen=Contradicted(record.seen.value)
         if isinstance(record.seen, ContradictedRecord)
         else (None if record.seen is None else _confirmed(record.seen)),
@@ -165,6 +219,10 @@ def _operation(state: str) -> OperationState:
         return OperationState(state)
     except ValueError as why:
         raise MalformedError("no state of an operation") from why
+
+
+def _denied(record: DeniedRecord) -> Denied:
+    return Denied(record.reason, record.words)
 
 
 def _confirmed(record: ConfirmedRecord) -> Confirmed:

@@ -11,12 +11,20 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from edgeagent.adapters.work_socket.believing import answered_of, claim_of, world_of
+from edgeagent.adapters.work_socket.believing import (
+    answered_of,
+    claim_of,
+    served_of,
+    sight_of,
+    update_of,
+    world_of,
+)
 from edgeagent.adapters.work_socket.framing import read_frame, write_frame
 from edgeagent.contracts.door import decode, encode
 from edgeagent.contracts.mqtt import PublishResult
 from edgeagent.contracts.policy import Level, Tier
 from edgeagent.contracts.receipt import Outcome
+from edgeagent.contracts.update import Stage
 from edgeagent.contracts.work import (
     ANSWER_BYTES,
     LONGEST_DELAY,
@@ -25,18 +33,22 @@ from edgeagent.contracts.work import (
     CheckpointRequest,
     ClaimRecord,
     ClaimRequest,
+    EnterRequest,
     FailureRecord,
     FinishRequest,
     Grip,
     Held,
     PostponeRequest,
+    ProgressRequest,
     PublishRequest,
     ReadRequest,
     RenewRequest,
+    ServeRequest,
     WorkAnswer,
     WorkRequest,
 )
 from edgeagent.core.envelope import RefusedEnvelopeError
+from edgeagent.core.firmware import Served, Sight, Update
 from edgeagent.core.gate.world import World
 from edgeagent.core.profile.readers import clean
 from edgeagent.core.retry import BackoffRule, delay
@@ -121,6 +133,29 @@ class WorkClient:
         if answer.world is None:
             raise self._out_of_step("no world came")
         return world_of(answer.world)
+
+    async def serve(self, claim: Claim) -> Served:
+        """Have an update's file served to its device, as far as it is needed."""
+        answer = await self._ask(ServeRequest(grip=_grip(claim)), PATIENCE)
+        if answer.served is None:
+            raise self._out_of_step("nothing is served")
+        return served_of(answer.served)
+
+    async def await_progress(self, claim: Claim, *, within: timedelta) -> Sight:
+        """Wait until more is seen of an update; at most so long."""
+        within = min(within, LONGEST_WAIT)
+        request = ProgressRequest(grip=_grip(claim), within=within)
+        answer = await self._ask(request, within + PATIENCE)
+        if answer.sight is None:
+            raise self._out_of_step("no sight came")
+        return sight_of(answer.sight)
+
+    async def enter(self, claim: Claim, stage: Stage) -> Update:
+        """Have it recorded which stage an update is at."""
+        answer = await self._ask(EnterRequest(grip=_grip(claim), stage=stage), PATIENCE)
+        if answer.update is None:
+            raise self._out_of_step("no update came")
+        return update_of(answer.update)
 
     async def finish(self, claim: Claim, ending: Ending) -> None:
         """End the command."""

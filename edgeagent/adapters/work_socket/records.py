@@ -12,7 +12,6 @@ from edgeagent.contracts.work import (
     ConfirmedRecord,
     ContradictedRecord,
     DeadlineRecord,
-    DeniedRecord,
     DeviceRecord,
     Grip,
     KnownRecord,
@@ -23,7 +22,16 @@ from edgeagent.contracts.work import (
     WallRecord,
     WorldRecord,
 )
-from edgeagent.core.confirmation import Confirmed, Contradicted
+from edgeagent.contracts.work_update import (
+    CourseRecord,
+    DeniedRecord,
+    ServedRecord,
+    SightRecord,
+    TermsRecord,
+    UpdateRecord,
+)
+from edgeagent.core.confirmation import Confirmed, Contradicted, Denied
+from edgeagent.core.firmware import Served, Sight, Update
 from edgeagent.core.freshness import BootDeadline
 from edgeagent.core.gate.world import Known, World
 from edgeagent.core.profile.facts import Facts
@@ -57,6 +65,7 @@ def claim_record(claim: Claim, lane: Tier) -> ClaimRecord:
             )
             for mark in claim.steps
         ],
+        update=None if claim.update is None else update_record(claim.update),
         traceparent=claim.traceparent,
     )
 
@@ -94,14 +103,60 @@ def world_record(world: World) -> WorldRecord:
     )
 
 
+def update_record(update: Update) -> UpdateRecord:
+    """What is recorded of an update."""
+    return UpdateRecord(
+        stage=update.stage,
+        artifact=update.artifact,
+        sha256=update.sha256,
+        earlier=update.earlier,
+        wanted=update.wanted,
+        percent=update.percent,
+        runs=update.runs,
+    )
+
+
+def served_record(served: Served) -> ServedRecord:
+    """Where an update stands, and its terms."""
+    terms = served.terms
+    return ServedRecord(
+        update=update_record(served.update),
+        terms=TermsRecord(
+            soak=terms.soak, lasts=terms.lasts, steps=terms.steps, can_go_back=terms.can_go_back
+        ),
+    )
+
+
+def sight_record(sight: Sight) -> SightRecord:
+    """What was seen of a device in an update."""
+    course = sight.course
+    return SightRecord(
+        course=CourseRecord(
+            taken=course.taken,
+            done=course.done,
+            denied=None if course.denied is None else _denied(course.denied),
+            percent=course.percent,
+            remaining=course.remaining,
+            signs=course.signs,
+            gone=course.gone,
+            back=course.back,
+        ),
+        overdue=sight.overdue,
+        is_over=sight.is_over,
+        runs=sight.runs,
+        version=sight.version,
+        steady=sight.steady,
+        waited=sight.waited,
+        is_there=sight.is_there,
+    )
+
+
 def answered_record(answered: Answered) -> AnsweredRecord:
     """What was heard so far."""
     seen = answered.seen
     return AnsweredRecord(
         confirmed=None if answered.confirmed is None else _confirmed(answered.confirmed),
-        denied=None
-        if answered.denied is None
-        else DeniedRecord(reason=answered.denied.reason, words=answered.denied.words),
+        denied=None if answered.denied is None else _denied(answered.denied),
         seen=ContradictedRecord(value=seen.value)
         if isinstance(seen, Contradicted)
         else (None if seen is None else _confirmed(seen)),
@@ -112,6 +167,10 @@ def answered_record(answered: Answered) -> AnsweredRecord:
 def whole(profile: Contract) -> bytes:
     """A profile as it was written: only what was said, under the names that the file has."""
     return profile.model_dump_json(by_alias=True, exclude_unset=True).encode()
+
+
+def _denied(denied: Denied) -> DeniedRecord:
+    return DeniedRecord(reason=denied.reason, words=denied.words)
 
 
 def _confirmed(confirmed: Confirmed) -> ConfirmedRecord:

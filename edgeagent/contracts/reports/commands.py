@@ -20,6 +20,25 @@ from edgeagent.contracts.scalars import (
     OperationField,
     Timestamp,
 )
+from edgeagent.contracts.update import Stage
+
+
+class UpdateReport(Contract):
+    """How far an update of firmware is.
+
+    Attributes:
+        stage: where it stands.
+        earlier: the version before.
+        wanted: the version of the file.
+        percent: how far the device said last that it was.
+        runs: the version that it told last; empty for none.
+    """
+
+    stage: Stage = Field(strict=False)
+    earlier: str
+    wanted: str
+    percent: int | None = None
+    runs: str = ""
 
 
 class CommandReport(Contract):
@@ -41,6 +60,7 @@ class CommandReport(Contract):
         received_at: when it came.
         expires_at: from when on it is not begun.
         last_error: what went wrong last.
+        update: how far it is, of an update that has begun.
         sha256: of its payload; what is approved.
         receipt: its result, once it has one.
     """
@@ -60,6 +80,7 @@ class CommandReport(Contract):
     received_at: Timestamp
     expires_at: Timestamp
     last_error: str | None = None
+    update: UpdateReport | None = None
     sha256: DigestField
     receipt: Receipt | None = None
 

@@ -81,7 +81,7 @@ class NarrowedAction:
         effect: what a resend does.
         arguments: what may be asked of one channel or another, ``channel`` included.
         best: the highest level that can be proven.
-        variants: the recipes, one for each channel; none of an action that is made of others.
+        variants: the recipes, one for each channel; none of one that is made of others, or an update.
         parts: what it is made of here, in this order.
     """
 
@@ -98,7 +98,7 @@ class NarrowedAction:
         Raises:
             MalformedError: names the argument.
         """
-        if self.parts:
+        if not self.variants:
             self._check_values(self.arguments, arguments)
         else:
             self.variant(arguments)
@@ -182,6 +182,19 @@ def composed(
         arguments=MappingProxyType(arguments),
         best=min(levels, key=list(Level).index),
         parts=tuple(parts),
+    )
+
+
+def installing() -> NarrowedAction:
+    """The action that updates the firmware of a device whose family can be updated."""
+    known = CATALOGUE[ActionName.INSTALL]
+    return NarrowedAction(
+        name=ActionName.INSTALL,
+        effect=known.effect,
+        arguments=MappingProxyType(
+            {name: NarrowedArgument(kind=argument.kind) for name, argument in known.arguments.items()}
+        ),
+        best=Level.VERIFIED,
     )
 
 

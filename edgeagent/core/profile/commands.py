@@ -11,7 +11,14 @@ from edgeagent.contracts.actions import CATALOGUE, ActionName, Arguments
 from edgeagent.contracts.policy import Level
 from edgeagent.contracts.recipes import Denial, Echo, Question, Recipe, Reply
 from edgeagent.core.lease import Parent
-from edgeagent.core.profile.actions import NarrowedAction, Variant, arguments_of, composed, narrowed
+from edgeagent.core.profile.actions import (
+    NarrowedAction,
+    Variant,
+    arguments_of,
+    composed,
+    installing,
+    narrowed,
+)
 from edgeagent.core.profile.channels import Channel
 from edgeagent.core.profile.layout import Outline
 from edgeagent.core.profile.parameters import Scope, applies
@@ -66,8 +73,9 @@ class Commands:
             if variants
         }
         made = {name: composed(name, steps, single) for name, steps in outline.profile.steps.items()}
+        updates = {} if outline.profile.firmware is None else {ActionName.INSTALL: installing()}
         self.actions: Mapping[ActionName, NarrowedAction] = MappingProxyType(
-            single | {name: action for name, action in made.items() if action is not None}
+            single | updates | {name: action for name, action in made.items() if action is not None}
         )
 
     def plan(self, action: ActionName, arguments: Arguments, *, number: int) -> Plan:
@@ -81,6 +89,8 @@ class Commands:
             raise MalformedError(f"the device has no action {action}")
         if known.parts:
             return self._plan_of_parts(known, arguments, number)
+        if not known.variants:
+            return _plan_of_update(known, arguments)
         variant = known.variant(arguments)
         recipe = variant.recipe
         ground = self._ground(variant.channel, written(action, recipe, arguments), number)
@@ -104,7 +114,7 @@ class Commands:
         known = self.actions.get(action)
         if known is None:
             raise MalformedError(f"the device has no action {action}")
-        if known.parts:
+        if not known.variants:
             known.check(arguments)
             return ()
         variant = known.variant(arguments)
@@ -121,6 +131,8 @@ class Commands:
             raise MalformedError(f"the device has no action {action}")
         if known.parts:
             return self._work_of_parts(known, arguments)
+        if not known.variants:
+            return self._work_of_update(known, arguments)
         variant = known.variant(arguments)
         scope = self._outline.scope if variant.channel is None else variant.channel.scope
         parent = parent_of(self._outline.profile, variant.recipe.occupies, scope)
@@ -169,6 +181,13 @@ class Commands:
         works = [self.work(name, own) for name, own in asked if own is not None]
         parent = next((work.parent for work in works if work.parent is not None), None)
         return Work(lasts=sum((work.lasts for work in works), timedelta(0)), parent=parent)
+
+    def _work_of_update(self, known: NarrowedAction, arguments: Arguments) -> Work:
+        """However long it lasts, whoever works it tells all the time that he does."""
+        known.check(arguments)
+        recipe, profile = self._outline.profile.firmware, self._outline.profile
+        occupies = None if recipe is None else recipe.occupies
+        return Work(lasts=timedelta(0), parent=parent_of(profile, occupies, self._outline.scope))
 
     def _plan_of_parts(self, whole: NarrowedAction, arguments: Arguments, number: int) -> Plan:
         whole.check(arguments)
@@ -231,6 +250,20 @@ class Commands:
 
     def _can_read(self, base: str) -> bool:
         return self._question(base) is not None or ActionName.REFRESH in self._outline.profile.commands
+
+
+def _plan_of_update(known: NarrowedAction, arguments: Arguments) -> Plan:
+    """What is sent for an update depends on where its file is served: see ``core/profile/firmware``."""
+    known.check(arguments)
+    return Plan(
+        action=known.name,
+        arguments=arguments,
+        effect=known.effect,
+        steps=(),
+        wish=None,
+        requires=(),
+        best=known.best,
+    )
 
 
 def _topics(rules: Sequence[Reply | Denial], scope: Scope) -> Iterator[tuple[str, Scope]]:

@@ -1,0 +1,1 @@
+"""Files for devices on the LAN."""

@@ -1,0 +1,145 @@
+"""The files that may be installed here: listed by the catalogue, approved by the policy, fetched, and served.
+
+A file is pinned as long as it is served, and read through the handle that was verified. What was taken back
+is found no more, whether it lies here or not.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+from edgeagent.clock import Clock
+from edgeagent.core.catalogue import Artifact
+from edgeagent.core.versions import Order, compare
+from edgeagent.errors import RejectedError, TransientError, UnknownError
+from edgeagent.flows.devices import Devices
+from edgeagent.flows.fetching import Fetching
+from edgeagent.flows.trust import Trust
+from edgeagent.ids import ArtifactId, DeviceId, Digest
+from edgeagent.ports.artifact_site import MOST_FILES, ArtifactSite, Content, Offer
+from edgeagent.ports.artifacts import SignedFile
+from edgeagent.ports.firmware import Image
+
+_AT_ONCE: Final = timedelta(seconds=5)
+"""How long a file may take to be at hand; one that has to be fetched is waited for elsewhere."""
+_NAME: Final = "firmware"
+_SUFFIX: Final = ".bin"
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """What is served for a run."""
+
+    sha256: Digest
+    offer: Offer
+    pins: AsyncExitStack
+
+
+class CatalogueImages:
+    """See the module's docstring. An ``Images``."""
+
+    def __init__(
+        self, trust: Trust, devices: Devices, files: Fetching, site: ArtifactSite, clock: Clock
+    ) -> None:
+        self._trust = trust
+        self._devices = devices
+        self._files = files
+        self._site = site
+        self._clock = clock
+        self._served: dict[int, _Served] = {}
+
+    def find(self, artifact: ArtifactId, sha256: Digest) -> Image:
+        """A file that may be installed now."""
+        found = self._trust.catalogue.listed.get(artifact)
+        if found is None or found.sha256 != sha256:
+            raise RejectedError(f"nobody signs for {artifact} with that sha256")
+        if not self._is_approved(found):
+            raise RejectedError(f"{artifact} is not approved")
+        return _image(found)
+
+    def earlier(self, device: DeviceId, version: str) -> Image | None:
+        """The file that brings a device back to a version; None where none may be installed."""
+        admitted = self._devices.get(device)
+        if admitted is None:
+            return None
+        for found in self._of_family(admitted.admitted.profile):
+            if compare(found.facts.version, version) is Order.SAME:
+                return _image(found)
+        return None
+
+    async def serve(self, run: int, device: DeviceId, image: Image, *, lasts: timedelta) -> str:
+        """Have a device be able to fetch a file, and what its family fetches before it."""
+        held = self._served.get(run)
+        if held is not None and held.sha256 == image.sha256:
+            return held.offer.url
+        await self.withdraw(run)
+        pins = AsyncExitStack()
+        try:
+            async with asyncio.timeout(_AT_ONCE.total_seconds()):
+                contents = [
+                    await self._content(pins, artifact, name)
+                    for name, artifact in self._wanted(device, image)
+                ]
+            until = self._clock.boot() + lasts
+            offer = await self._site.offer(device, contents[:MOST_FILES], until=until)
+        except TimeoutError as why:
+            await pins.aclose()
+            raise TransientError(f"{image.artifact} is being fetched") from why
+        except BaseException:
+            await pins.aclose()
+            raise
+        self._served[run] = _Served(image.sha256, offer, pins)
+        return offer.url
+
+    async def withdraw(self, run: int) -> None:
+        """Serve no file for a run any more; nothing where none was."""
+        held = self._served.pop(run, None)
+        if held is not None:
+            await self._site.withdraw(held.offer)
+            await held.pins.aclose()
+
+    async def _content(self, pins: AsyncExitStack, artifact: Artifact, name: str) -> Content:
+        file = SignedFile(
+            artifact=artifact.id, sha256=artifact.sha256, length=artifact.length, path=artifact.path
+        )
+        handle = await pins.enter_async_context(self._files.use(file))
+        return Content(name=name, digest=file.sha256, size=file.length, open_file=partial(os.dup, handle))
+
+    def _wanted(self, device: DeviceId, image: Image) -> Iterator[tuple[str, Artifact]]:
+        """The file, and those that go before it where a device has room for one at a time only."""
+        found = self._trust.catalogue.listed.get(image.artifact)
+        admitted = self._devices.get(device)
+        if found is None or admitted is None:
+            raise UnknownError(f"nobody signs for {image.artifact}")
+        yield f"{_NAME}{_SUFFIX}", found
+        recipe = admitted.compiled.profile.firmware
+        for mark in () if recipe is None else recipe.interim:
+            for other in self._of_family(found.facts.family):
+                if mark in other.facts.version and _number(other) == _number(found):
+                    yield f"{_NAME}-{mark}{_SUFFIX}", other
+                    break
+
+    def _of_family(self, family: str) -> Iterator[Artifact]:
+        """The files of a family that may be installed."""
+        for found in self._trust.catalogue.listed.values():
+            floor = self._trust.catalogue.floor_over(found.facts, None)
+            if found.facts.family == family and floor is None and self._is_approved(found):
+                yield found
+
+    def _is_approved(self, found: Artifact) -> bool:
+        policy = self._trust.policy
+        return policy is not None and found.sha256 in policy.artifacts.get(found.id, ())
+
+
+def _image(found: Artifact) -> Image:
+    return Image(artifact=found.id, sha256=found.sha256, version=found.facts.version)
+
+
+def _number(found: Artifact) -> str:
+    """Its version without the build."""
+    return found.facts.version.partition("(")[0]

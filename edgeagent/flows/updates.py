@@ -1,0 +1,330 @@
+"""Updates of firmware, at the desk: files served, messages sent once, stages recorded as they are seen.
+
+    serve ──> recorded, the file served to that device for that run, its messages made with the address
+    publish ─> the next message? the one that sets it off never twice; recorded, then handed over
+    enter ──> seen so by the hub itself? recorded
+
+Whoever works an update names no address and no topic, and cannot say that it has come further than the hub
+has seen (SPEC W1): what follows is asked of ``core/firmware`` here once more.
+"""
+
+import logging
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from secrets import randbits
+from typing import Final
+
+from pydantic import JsonValue
+
+from edgeagent.contracts.mqtt import Outgoing, PublishResult
+from edgeagent.contracts.policy import Level
+from edgeagent.contracts.receipt import Outcome
+from edgeagent.contracts.update import FirmwareRule, Stage
+from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.firmware import (
+    OUTCOMES,
+    PREPARING,
+    UNDER_WAY,
+    Served,
+    Sight,
+    Terms,
+    Update,
+    following,
+)
+from edgeagent.core.profile.firmware import FirmwarePlan
+from edgeagent.core.shadow import Shadow
+from edgeagent.core.work import Claim, StepName
+from edgeagent.errors import RejectedError, SuspiciousError, TransientError
+from edgeagent.flows.claims import about, fields_of, key_of
+from edgeagent.flows.confirmations import Confirmations
+from edgeagent.flows.loans import Loans
+from edgeagent.flows.sending import Sending
+from edgeagent.flows.update_watch import UpdateWatch
+from edgeagent.flows.worlds import Worlds
+from edgeagent.ids import ArtifactId, Digest, ReadingName
+from edgeagent.ports.crash import CrashPoint
+from edgeagent.ports.firmware import Image, Images
+from edgeagent.ports.links import LinkError
+from edgeagent.store import audit, inbox, locks, updates
+from edgeagent.store.database import Database, Transaction
+
+log = logging.getLogger(__name__)
+
+_NUMBER_BITS: Final = 31
+_TENTH: Final = 10
+_VERSION: Final = 64
+# In these the device may come for the file.
+_SERVED: Final = frozenset({Stage.STAGING, Stage.TRIGGERED, Stage.INSTALLING, Stage.ASTRAY, Stage.REVERTING})
+_WAY_BACK: Final = frozenset({Stage.ASTRAY, Stage.REVERTING})
+# What is compared and followed does not depend on the address; nothing is sent with this one.
+_NOWHERE: Final = "http://localhost/"
+
+
+class Updates:
+    """Serves files, sends what installs them, and looks what comes of it."""
+
+    def __init__(
+        self,
+        store: Database,
+        worlds: Worlds,
+        loans: Loans,
+        confirmations: Confirmations,
+        sending: Sending,
+        images: Images,
+    ) -> None:
+        self._store = store
+        self._worlds = worlds
+        self._around = worlds.around
+        self._loans = loans
+        self._confirmations = confirmations
+        self._sending = sending
+        self._images = images
+        self._watches: dict[int, UpdateWatch] = {}
+
+    async def serve(self, claim: Claim) -> Served:
+        """Have the file served as far as it is needed, and look at the device from now on."""
+        self._loans.of(claim)
+        watch = self._watches.get(claim.run)
+        recorded = claim.update if watch is None else watch.update
+        update = recorded or self._beginning(claim)
+        if update.is_over:
+            return Served(update, self._terms(None))
+        if watch is not None and update.stage not in PREPARING:
+            # Whoever has taken it over goes on with what was sent, and with what was seen.
+            return Served(update, watch.terms)
+        plan, can_go_back = await self._plan(claim, update)
+        terms = self._terms(plan, can_go_back=can_go_back)
+        if recorded is None:
+            await self._record(claim, update)
+        if watch is None:
+            watch = UpdateWatch(claim.device, update, plan, terms, self._around.clock)
+            self._watches[claim.run] = watch
+            self._confirmations.listen(watch)
+        watch.update, watch.plan, watch.terms = update, plan, terms
+        if update.stage in PREPARING:
+            watch.begins_anew()
+        return Served(update, terms)
+
+    async def publish(self, claim: Claim, part: int) -> PublishResult:
+        """Send a message of an update: in their order, and the last one once."""
+        watch = self._watch(claim)
+        before, is_last = watch.update, part == len(watch.plan.steps) - 1
+        if before.stage not in PREPARING:
+            raise RejectedError("it was set off, and never is again")
+        if not 0 <= part <= watch.ready or part >= len(watch.plan.steps):
+            raise RejectedError("it is not the next message of the update")
+        self._sending.check_not_stopped(claim)
+        step = watch.plan.steps[part]
+        if is_last:
+            off = Stage.TRIGGERED if before.stage is Stage.STAGING else Stage.REVERTING
+            await self._record(claim, before.becomes(off), sending=step.topic)
+        self._around.crash.reached(CrashPoint.STEP_RECORDED)
+        message = Outgoing(
+            topic=step.topic,
+            payload=step.payload,
+            expires_in=max(1, int(step.within.total_seconds())),
+            traceparent=str(claim.trace_of_step(StepName.INSTALL)),
+        )
+        try:
+            result = await self._sending.hand_over(
+                claim,
+                message,
+                lambda _: watch.sending(part),
+                acts=True,
+                may_expire=before.stage is Stage.STAGING,
+            )
+        except (LinkError, RejectedError):
+            await self._not_sent(claim, before, is_last=is_last)
+            raise
+        if result in {PublishResult.NOBODY_LISTENS, PublishResult.REFUSED}:
+            await self._not_sent(claim, before, is_last=is_last)
+        return result
+
+    async def await_progress(self, claim: Claim, within: timedelta) -> Sight:
+        """Wait until more is seen; at most so long."""
+        watch = self._watch(claim)
+        await watch.until_more(within)
+        self._loans.of(claim)
+        watch.told = watch.sight()
+        await self._note_progress(claim, watch)
+        return watch.told
+
+    async def enter(self, claim: Claim, stage: Stage) -> Update:
+        """Record a stage, if that is what was seen."""
+        watch = self._watch(claim)
+        seen = following(watch.update.stage, watch.told, watch.terms)
+        # That there is no way back may always be said: somebody goes there and looks.
+        is_given_up = (watch.update.stage, stage) == (Stage.ASTRAY, Stage.STUCK)
+        if (stage is not seen or stage is watch.update.stage) and not is_given_up:
+            raise SuspiciousError(f"nobody has seen that the update is {stage}")
+        runs = watch.told.version or watch.update.runs
+        await self._record(claim, replace(watch.update.becomes(stage), runs=runs))
+        self._around.crash.reached(CrashPoint.STEP_CHECKPOINTED)
+        if stage not in PREPARING | {Stage.TRIGGERED, Stage.INSTALLING, Stage.REVERTING}:
+            await self._images.withdraw(claim.run)
+        log.info("update goes on", extra=fields_of(claim) | {"stage": stage, "runs": watch.told.version})
+        return watch.update
+
+    def check_end(self, claim: Claim, outcome: Outcome, level: Level | None) -> None:
+        """Refuse an end to which the update has not come.
+
+        Raises:
+            RejectedError: it has not.
+        """
+        watch = self._watches.get(claim.run)
+        update = claim.update if watch is None else watch.update
+        if update is None or update.stage is Stage.STAGING:
+            if outcome not in {Outcome.REFUSED, Outcome.EXPIRED, Outcome.FAILED}:
+                raise RejectedError("nothing was installed")
+        elif OUTCOMES.get(update.stage) is not outcome or (
+            level is not (Level.VERIFIED if outcome is Outcome.SUCCEEDED else None)
+        ):
+            raise RejectedError(f"an update that is {update.stage} has not come to {outcome}")
+
+    def check_given_back(self, claim: Claim) -> None:
+        """Refuse to have the device be anybody's in the middle of an update.
+
+        Raises:
+            RejectedError: it is in the middle of one.
+        """
+        watch = self._watches.get(claim.run)
+        update = claim.update if watch is None else watch.update
+        if update is not None and update.stage in UNDER_WAY:
+            raise RejectedError(f"the update is {update.stage}: the device is nobody else's")
+
+    async def let_go(self, run: int) -> None:
+        """Look at a device no more, and serve nothing to it."""
+        watch = self._watches.pop(run, None)
+        if watch is not None:
+            self._confirmations.ignore(watch)
+        await self._images.withdraw(run)
+
+    def _beginning(self, claim: Claim) -> Update:
+        """What is to be recorded first: which file, and which version runs now."""
+        device = self._worlds.devices.get(claim.device)
+        recipe = None if device is None else device.compiled.profile.firmware
+        image = self._image(claim)
+        if device is None or recipe is None:
+            raise RejectedError("the device cannot be updated any more")
+        held = device.shadow.state.get(ReadingName(recipe.running))
+        if held is None or held.live_at is None or held.value is None:
+            raise RejectedError("the device does not tell which version runs")
+        return Update(
+            stage=Stage.STAGING,
+            artifact=image.artifact,
+            sha256=image.sha256,
+            earlier=str(held.value)[:_VERSION],
+            wanted=image.version,
+        )
+
+    def _image(self, claim: Claim) -> Image:
+        given = claim.asked.command.arguments
+        return self._images.find(ArtifactId(str(given["artifact"])), Digest(str(given["digest"])))
+
+    async def _plan(self, claim: Claim, update: Update) -> tuple[FirmwarePlan, bool]:
+        """What is sent, with the file's address in it; and whether the device can be taken back."""
+        device = self._worlds.devices.get(claim.device)
+        recipe = None if device is None else device.compiled.profile.firmware
+        if device is None or recipe is None:
+            raise RejectedError("the device cannot be updated any more")
+        way_back = self._images.earlier(claim.device, update.earlier) if recipe.reversible else None
+        is_back = update.stage in _WAY_BACK
+        url = await self._address(claim, update, way_back)
+        plan = device.compiled.firmware(
+            url=url or _NOWHERE,
+            version=update.earlier if is_back else update.wanted,
+            number=randbits(_NUMBER_BITS),
+        )
+        if update.stage is Stage.STAGING:
+            _check_fits(plan, device.shadow)
+        return plan, way_back is not None and not (is_back and url is None)
+
+    async def _address(self, claim: Claim, update: Update, way_back: Image | None) -> str | None:
+        """Where the device finds the file that it is to have; None where it needs or may have none."""
+        if update.stage not in _SERVED or (update.stage in _WAY_BACK and way_back is None):
+            return None
+        try:
+            image = way_back if update.stage in _WAY_BACK and way_back else self._image(claim)
+            return await self._images.serve(claim.run, claim.device, image, lasts=self._rule().patience)
+        except (RejectedError, TransientError):
+            if update.stage is Stage.STAGING:
+                raise
+            # It is looked what becomes of it all the same.
+            return None
+
+    def _rule(self) -> FirmwareRule:
+        policy = self._worlds.trust.policy
+        return FirmwareRule() if policy is None else policy.firmware
+
+    def _terms(self, plan: FirmwarePlan | None, *, can_go_back: bool = False) -> Terms:
+        rule = self._rule()
+        return Terms(
+            soak=rule.soak,
+            lasts=rule.patience if plan is None else min(plan.lasts, rule.patience),
+            steps=1 if plan is None else len(plan.steps),
+            can_go_back=can_go_back,
+        )
+
+    async def _note_progress(self, claim: Claim, watch: UpdateWatch) -> None:
+        """Keep what was told last, a tenth at a time: what goes back and forth costs no more rows."""
+        told, update = watch.told.course.percent, watch.update
+        if told is None or update.is_over or int(told) < (update.percent or 0) + _TENTH:
+            return
+        await self._record(claim, replace(update, percent=int(told)))
+
+    async def _not_sent(self, claim: Claim, before: Update, *, is_last: bool) -> None:
+        watch = self._watch(claim)
+        watch.ready = 0
+        if not is_last:
+            return
+        await self._store.write(partial(self._take_back, claim, before))
+        watch.update = before
+
+    def _take_back(self, claim: Claim, before: Update, tx: Transaction) -> None:
+        locks.check(tx, key_of(claim), self._around.present())
+        inbox.note_unsent(tx, claim.run)
+        updates.save(tx, claim.run, claim.device, before, at=self._around.stamp().at)
+
+    async def _record(self, claim: Claim, update: Update, *, sending: str | None = None) -> None:
+        """Write where the update stands, under a lock that is ours."""
+        await self._store.write(partial(self._write, claim, update, sending))
+        watch = self._watches.get(claim.run)
+        if watch is not None:
+            watch.update = update
+
+    def _write(self, claim: Claim, update: Update, sending: str | None, tx: Transaction) -> None:
+        locks.check(tx, key_of(claim), self._around.present())
+        stamp = self._around.stamp()
+        if sending is not None:
+            inbox.note_sent(tx, claim.run)
+        updates.save(tx, claim.run, claim.device, update, at=stamp.at)
+        detail: dict[str, JsonValue] = {
+            "artifact": update.artifact,
+            "sha256": update.sha256,
+            "stage": update.stage,
+            "earlier": update.earlier,
+            "wanted": update.wanted,
+            "runs": update.runs,
+            "percent": update.percent,
+        }
+        if sending is not None:
+            detail["topic"] = sending
+        kind = AuditKind.UPDATE_MOVED if sending is None else AuditKind.STEP_SENT
+        audit.append(tx, [about(claim, kind, detail)], stamp)
+
+    def _watch(self, claim: Claim) -> UpdateWatch:
+        self._loans.of(claim)
+        watch = self._watches.get(claim.run)
+        if watch is None:
+            raise RejectedError("nothing is served for it")
+        return watch
+
+
+def _check_fits(plan: FirmwarePlan, shadow: Shadow) -> None:
+    """Refuse a device that is not fit to be updated; what is not known of it stands in nobody's way."""
+    for charge in plan.requires:
+        held = shadow.state.get(charge.reading)
+        value = None if held is None else held.value
+        if isinstance(value, int | float) and value < charge.at_least:
+            raise RejectedError(f"{charge.reading} is {value:g}, at least {charge.at_least:g} is needed")

@@ -1,0 +1,223 @@
+"""A venue whose appliances are updated: an issuer's repository beside queue, broker, agent and worker.
+
+with UpdatingVenue(tmp_path, appliances=[...], images=[Released(...)]) as venue:
+    venue.opens("02A1B2000001")
+    order = venue.installs("02A1B2000001", "plug-14.2.0")
+    assert venue.end_of(order).outcome is Outcome.SUCCEEDED
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from pydantic import JsonValue
+from typing_extensions import override
+
+from edgeagent.contracts.actions import ActionName
+from edgeagent.contracts.door import decode
+from edgeagent.contracts.reports.artifacts import ArtifactsShown
+from edgeagent.ids import ArtifactId, DeviceId, Digest
+from edgeagent.issuer.commands import SignedCommand
+from tests.cli.building import typed
+from tests.firmware_sim.process import FleetProcess
+from tests.support.agents_worker import WorkedVenue
+from tests.support.brokers import wait_until
+from tests.support.stores import query
+
+_PATIENCE: Final = 90.0
+_POLICY: Final = """
+version = 1
+hubs = "*"
+valid_for = "30d"
+
+[keys]
+desk = "{desk}"
+clock = "{clock}"
+
+[roles.operators]
+kind = "command"
+keys = ["desk"]
+actions = "*"
+devices = "*"
+
+[roles.clocks]
+kind = "time"
+keys = ["clock"]
+
+[roles.staff]
+kind = "local_operator"
+hubs = ["venue-7"]
+actions = "*"
+devices = "*"
+
+[actions.install]
+tier = "high"
+approvals = {{ at_hub = true }}
+
+[actions.power]
+tier = "low"
+
+[firmware]
+soak = "2s"
+patience = "{patience}"
+
+[tiers.high]
+concurrency = 16
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """An image that is signed for and approved.
+
+    Attributes:
+        name: its id.
+        image: its bytes.
+        family: the profile of the devices that it is for.
+        version: what they tell once it runs.
+    """
+
+    name: str
+    image: bytes
+    family: str
+    version: str
+
+    @property
+    def digest(self) -> Digest:
+        """The sha256 of its bytes."""
+        return Digest(sha256(self.image).hexdigest())
+
+
+class UpdatingVenue(WorkedVenue):
+    """See the module's docstring. Entering starts all but the agent and its worker.
+
+    Args:
+        folder: for all files.
+        appliances: as ``firmware_sim`` takes them.
+        images: what may be installed.
+        faults: of the appliances, as ``firmware_sim`` takes them.
+        maker: the public key of whoever signs images.
+        patience: how long an update may take.
+
+    Attributes:
+        worker: the worker.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        appliances: Sequence[dict[str, JsonValue]],
+        images: Sequence[Released],
+        faults: Sequence[dict[str, JsonValue]] = (),
+        maker: bytes | None = None,
+        patience: str = "40s",
+    ) -> None:
+        artifacts = {ArtifactId(each.name): frozenset({each.digest}) for each in images}
+        super().__init__(folder, terms={"artifacts": artifacts})
+        self._appliances = list(appliances)
+        self._images = {each.name: each for each in images}
+        self._faults = list(faults)
+        self._maker = maker
+        self._patience = patience
+
+    @override
+    def open(self) -> None:
+        """Start agent and worker, and admit every appliance that shows itself."""
+        self.agent.start()
+        self.worker = self.new_worker()
+        self.worker.start()
+        self.agent.wait_for_broker()
+        self.knows()
+
+    def opens(self, *devices: str) -> None:
+        """Start agent and worker, and admit these."""
+        self.open()
+        for device in devices:
+            self.agent.admit(device)
+        wait_until(lambda: all(self.agent.device(device).online for device in devices), "the devices")
+        wait_until(lambda: self.cloud.has_heard, "the hub's hello at the cloud")
+
+    def knows(self) -> None:
+        """Wait until the agent would install all of the images."""
+
+        def released() -> bool:
+            said = self.agent.run("artifacts", "list", "--json").stdout
+            known = decode(ArtifactsShown, said.encode(), limit=1_000_000)
+            return set(self._images) <= {
+                one.artifact for one in known.artifacts if one.standing == "released"
+            }
+
+        wait_until(released, "the agent to know the files", within=_PATIENCE)
+
+    def installs(self, device: str, name: str) -> SignedCommand:
+        """Order an update, and have somebody at the hub approve it."""
+        arguments = {"artifact": name, "digest": str(self._images[name].digest)}
+        return self.approved(DeviceId(device), ActionName.INSTALL, arguments)
+
+    def stages(self, order: SignedCommand) -> list[str]:
+        """The stages of an update, oldest first."""
+        rows = query(
+            self.agent.database,
+            "SELECT subject, detail FROM audit WHERE kind IN ('update_moved', 'step_sent') ORDER BY number",
+        )
+        told = [json.loads(str(detail))["stage"] for subject, detail in rows if subject == order.command.id]
+        return [stage for number, stage in enumerate(told) if not number or told[number - 1] != stage]
+
+    @override
+    def plug_in(self) -> None:
+        """Let the appliances come, and wait until they listen."""
+        specifications, faults = self.folder / "appliances.json", self.folder / "faults.json"
+        specifications.write_text(json.dumps({"appliance": self._appliances}))
+        faults.write_text(json.dumps({"fault": self._faults}))
+        words = [
+            *("--broker", f"{self.broker.host}:{self.broker.port}"),
+            *("--specifications", str(specifications), "--journal", str(self._journal_path)),
+            *("--period", "1h", "--transfer", "200ms"),
+        ]
+        if self._faults:
+            words += ["--faults", str(faults)]
+        if self._maker is not None:
+            (self.folder / "maker.pub").write_bytes(self._maker)
+            words += ["--maker", str(self.folder / "maker.pub")]
+        self.fleet = FleetProcess(words)
+        self.fleet.until_ready()
+
+    @override
+    def _sections(self) -> str:
+        root = self.folder / "hub" / "root.json"
+        lines = super()._sections().splitlines()
+        kept = [line for line in lines if not line.startswith(("[policy]", "file = ", "signer = "))]
+        repository = self._published()
+        root.write_bytes((repository / "metadata/1.root.json").read_bytes())
+        policy = f'[policy]\nsource = "{repository}"\nroot = "{root.name}"\nrefresh = "1s"\n'
+        firmware = '[firmware]\nlisten = "127.0.0.1:0"\n'
+        return "\n".join(kept) + "\n" + policy + firmware
+
+    def _published(self) -> Path:
+        """Make the issuer's repository, with all images."""
+        venue, policy = self.folder / "issuer", self.folder / "policy.toml"
+        (self.folder / "passphrase").write_text("correct horse battery\n")
+        keys = {"desk": self.keys.desk.public.hex(), "clock": self.keys.time.public.hex()}
+        policy.write_text(_POLICY.format(**keys, patience=self._patience))
+        self._types("init", str(venue), "--policy", str(policy))
+        groups = {each.family.partition("-")[0] for each in self._images.values()}
+        for group in sorted(groups):
+            self._types("artifact", "role", "add", group, "--folder", str(venue))
+        for each in self._images.values():
+            file = self.folder / f"{each.name}.image"
+            file.write_bytes(each.image)
+            self._types(
+                *("artifact", "add", str(file), "--id", each.name, "--family", each.family),
+                *("--group", each.family.partition("-")[0], "--model", "*", "--version", each.version),
+                *("--folder", str(venue)),
+            )
+            self._types("artifact", "release", each.name, "--folder", str(venue))
+        return venue / "repository"
+
+    def _types(self, *words: str) -> None:
+        said = typed("issuer", *words, "--passphrase-file", str(self.folder / "passphrase"))
+        assert (said.status, said.err) == (0, ""), said
