@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.door import Contract
+from edgeagent.contracts.rollout import RolloutRule
 from edgeagent.contracts.scalars import (
     ArtifactIdField,
     DeviceIdField,
@@ -253,6 +254,7 @@ class Policy(Contract):
             many are enough.
         bans: what is never to be done.
         artifacts: what may be installed: the sha256 of each approved file by the artifact's id.
+        firmware: when devices of a list are updated, and how many at once.
         drill_every: how old the last good drill of each kind may be; not looked at if absent.
         most_held: how many commands of one issuer a hub holds at once; a list counts for each device.
     """
@@ -269,6 +271,7 @@ class Policy(Contract):
     breaker: BreakerRule = BreakerRule()
     bans: Bans = Bans()
     artifacts: dict[ArtifactIdField, Digests] = Field(default_factory=dict, max_length=256)
+    firmware: RolloutRule = RolloutRule()
     drill_every: Annotated[Duration, Field(ge=timedelta(hours=1))] | None = None
     most_held: Annotated[int, Field(ge=1, le=100_000)] = 1000
 
