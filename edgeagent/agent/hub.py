@@ -22,6 +22,7 @@ from edgeagent.adapters.admin.hub_routes import hub_routes
 from edgeagent.adapters.admin.letter_routes import letter_routes
 from edgeagent.adapters.admin.lock_routes import lock_routes
 from edgeagent.adapters.admin.policy_routes import policy_routes
+from edgeagent.adapters.admin.rollout_routes import rollout_routes
 from edgeagent.adapters.admin.route import Route
 from edgeagent.adapters.admin.socket import AdminSocket
 from edgeagent.adapters.admin.switch_routes import switch_routes
@@ -75,6 +76,7 @@ from edgeagent.flows.policy_facts import PolicyFacts
 from edgeagent.flows.probes import Probes
 from edgeagent.flows.replaying import Replaying
 from edgeagent.flows.revalidate import AT_ONCE, Revalidation
+from edgeagent.flows.rollout_desk import HubRollouts
 from edgeagent.flows.settling import Settling
 from edgeagent.flows.storekeeping import StoreKeeping
 from edgeagent.flows.surroundings import Surroundings
@@ -304,6 +306,7 @@ class Hub:
             breakers=hub_breakers,
             letters=DeadLetters(self.store, Replaying(worlds, entering), upkeep.bell.ring),
             drills=drills(self.store, around, self.config),
+            rollouts=HubRollouts(self.store, desk, settling, worlds),
         )
 
     def _outside(self, desk: Desk) -> WaryDesk | None:
@@ -344,6 +347,7 @@ class _Commands:
     breakers: HubBreakers
     letters: DeadLetters
     drills: Drills
+    rollouts: HubRollouts
 
     def routes(self) -> list[Route]:
         """What of it may be asked at the operator's door, beside what the operator answers."""
@@ -355,6 +359,7 @@ class _Commands:
             *breaker_routes(self.breakers),
             *letter_routes(self.letters),
             *drill_routes(self.drills),
+            *rollout_routes(self.rollouts),
             *trace_routes(partial(trace, self.local.store)),
         ]
 

@@ -97,6 +97,7 @@ class Reason(StrEnum):
     ROLLOUT_LIMIT = "rollout_limit", "As many devices are being updated as the policy allows at once."
     ROLLOUT_PAUSED = "rollout_paused", "A person at the hub has paused the update of its list."
     ROLLOUT_STOPPED = "rollout_stopped", "Too many devices of its list ended badly; a person has to look."
+    ROLLOUT_ABORTED = "rollout_aborted", "A person at the hub has called off what was not begun of its list."
     RETRY_THRESHOLD = "retry_threshold", "It had to be tried more often than the policy takes for normal."
 
     # It was tried.

@@ -33,12 +33,14 @@ class Rolling:
         self.policies = 1
         self.taken: dict[DeviceId, str] = {}
 
-    async def rules(self, **fields: object) -> None:
-        """Put a policy with such a rule in force."""
+    async def rules(self, *, artifacts: object = None, **fields: object) -> None:
+        """Put a policy with such a rule in force, by which these files may be installed."""
         self.policies += 1
         rule = RolloutRule(**fields)  # type: ignore[arg-type]  # checked as it is built
-        actions = {ActionName.INSTALL: ActionRule(tier=LANE), ActionName.POWER: ActionRule(tier=LANE)}
-        await self.hub.has_policy(version=self.policies, actions=actions, firmware=rule)
+        actions = {each: ActionRule(tier=LANE) for each in (ActionName.INSTALL, ActionName.POWER)}
+        await self.hub.has_policy(
+            version=self.policies, actions=actions, firmware=rule, artifacts=artifacts or {}
+        )
 
     async def lists(self, number: int, *, first: int = 1, days: int = 3) -> Command:
         """Let a list of so many devices stand queued, as the gate has let it in."""
