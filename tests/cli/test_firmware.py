@@ -49,7 +49,8 @@ async def test_a_plan_is_told_of_a_list_and_of_devices_and_does_nothing(tmp_path
         rolling = Rolling(terminal.hub)
         await rolling.rules(windows=(TUESDAYS,), parallel=1, canary=1, stop_after=2)
         command = await rolling.lists(2)
-        before = terminal.hub.rows("SELECT * FROM inbox")
+        # Whoever works this lane may find at any moment that they have to wait.
+        before = terminal.hub.rows("SELECT run, sent, attempts FROM inbox")
 
         of_list = await terminal.types("firmware", "plan", command.id)
         of_devices = await terminal.types(
@@ -60,7 +61,7 @@ async def test_a_plan_is_told_of_a_list_and_of_devices_and_does_nothing(tmp_path
         assert "device_unknown" in of_list.out
         assert "after 2 bad ends" in of_list.out
         assert [each.device for each in of_devices.report(PlanReport).devices] == ["tv-1", "tv-2"]
-        assert terminal.hub.rows("SELECT * FROM inbox") == before
+        assert terminal.hub.rows("SELECT run, sent, attempts FROM inbox") == before
 
 
 @pytest.mark.parametrize(
