@@ -22,6 +22,7 @@ from edgeagent.adapters.admin.hub_routes import hub_routes
 from edgeagent.adapters.admin.letter_routes import letter_routes
 from edgeagent.adapters.admin.lock_routes import lock_routes
 from edgeagent.adapters.admin.policy_routes import policy_routes
+from edgeagent.adapters.admin.rollout_routes import rollout_routes
 from edgeagent.adapters.admin.route import Route
 from edgeagent.adapters.admin.socket import AdminSocket
 from edgeagent.adapters.admin.switch_routes import switch_routes
@@ -76,6 +77,7 @@ from edgeagent.flows.policy_facts import PolicyFacts
 from edgeagent.flows.probes import Probes
 from edgeagent.flows.replaying import Replaying
 from edgeagent.flows.revalidate import AT_ONCE, Revalidation
+from edgeagent.flows.rollout_desk import HubRollouts
 from edgeagent.flows.serving import Serving
 from edgeagent.flows.settling import Settling
 from edgeagent.flows.storekeeping import StoreKeeping
@@ -307,6 +309,7 @@ class Hub:
             breakers=hub_breakers,
             letters=DeadLetters(self.store, Replaying(worlds, entering), upkeep.bell.ring),
             drills=drills(self.store, around, self.config),
+            rollouts=HubRollouts(self.store, desk, settling, worlds),
         )
 
     def _outside(self, desk: Desk) -> WaryDesk | None:
@@ -347,6 +350,7 @@ class _Commands:
     breakers: HubBreakers
     letters: DeadLetters
     drills: Drills
+    rollouts: HubRollouts
 
     def routes(self) -> list[Route]:
         """What of it may be asked at the operator's door, beside what the operator answers."""
@@ -358,6 +362,7 @@ class _Commands:
             *breaker_routes(self.breakers),
             *letter_routes(self.letters),
             *drill_routes(self.drills),
+            *rollout_routes(self.rollouts),
             *trace_routes(partial(trace, self.local.store)),
         ]
 

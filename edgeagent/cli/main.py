@@ -28,6 +28,7 @@ from edgeagent.cli import (
     drill,
     fetch_artifact,
     fetch_policy,
+    firmware,
     health,
     hub,
     issuer,
@@ -98,7 +99,8 @@ def parser() -> Parser:
     nouns = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for noun in (
         *(run, worker, health, devices, commands, dead_letters, breakers, locks, policy, hub),
-        *(clock, outbox, artifacts, audit, backup, drill, config, issuer, fetch_policy, fetch_artifact),
+        *(clock, outbox, artifacts, firmware, audit, backup, drill, config, issuer),
+        *(fetch_policy, fetch_artifact),
     ):
         noun.add_to(nouns)
     return top

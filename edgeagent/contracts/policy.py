@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.door import Contract
+from edgeagent.contracts.rollout import FirmwareRule
 from edgeagent.contracts.scalars import (
     ArtifactIdField,
     DeviceIdField,
@@ -25,7 +26,6 @@ from edgeagent.contracts.scalars import (
     PublicKeyHex,
     Timestamp,
 )
-from edgeagent.contracts.update import FirmwareRule
 from edgeagent.ids import KeyId
 
 POLICY_TYPE: Final = "application/vnd.edgeagent.policy.v1+json"
@@ -254,7 +254,7 @@ class Policy(Contract):
             many are enough.
         bans: what is never to be done.
         artifacts: what may be installed: the sha256 of each approved file by the artifact's id.
-        firmware: how long a version has to stay, and how long an update may take.
+        firmware: when devices are updated, how many at once, and when a new version is believed.
         drill_every: how old the last good drill of each kind may be; not looked at if absent.
         most_held: how many commands of one issuer a hub holds at once; a list counts for each device.
     """

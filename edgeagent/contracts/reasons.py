@@ -89,6 +89,15 @@ class Reason(StrEnum):
     RETRYING = "retrying", "A try failed; the next one is due later."
     TAKEN_OVER = "taken_over", "Who worked on it stopped; the device is read afresh before anything is sent."
     LEASE_LOST = "lease_lost", "Whoever worked on it stopped again and again; it is not begun once more."
+    ROLLOUT_WINDOW = (
+        "rollout_window",
+        "No window of the policy is open, or it closes before an update is over.",
+    )
+    ROLLOUT_CANARY = "rollout_canary", "The first devices of its list are not done yet."
+    ROLLOUT_LIMIT = "rollout_limit", "As many devices are being updated as the policy allows at once."
+    ROLLOUT_PAUSED = "rollout_paused", "A person at the hub has paused the update of its list."
+    ROLLOUT_STOPPED = "rollout_stopped", "Too many devices of its list ended badly; a person has to look."
+    ROLLOUT_ABORTED = "rollout_aborted", "A person at the hub has called off what was not begun of its list."
     RETRY_THRESHOLD = "retry_threshold", "It had to be tried more often than the policy takes for normal."
 
     # It was tried.

@@ -1,13 +1,12 @@
 """An update of one device's firmware, as the hub records it and as the worker is told of it (SPEC F4)."""
 
-from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
 
 from edgeagent.contracts.door import Contract
-from edgeagent.contracts.scalars import DigestField, Duration
+from edgeagent.contracts.scalars import DigestField
 
 
 class Stage(StrEnum):
@@ -67,18 +66,6 @@ class Overdue(StrEnum):
 
 VersionText = Annotated[str, Field(min_length=1, max_length=64)]
 """A version as a device tells it."""
-
-
-class FirmwareRule(Contract):
-    """How devices are updated.
-
-    Attributes:
-        soak: how long a version has to stay before it is believed.
-        patience: how long an update may take in all, whatever its profile says.
-    """
-
-    soak: Annotated[Duration, Field(ge=timedelta(seconds=1), le=timedelta(days=1))] = timedelta(minutes=5)
-    patience: Annotated[Duration, Field(ge=timedelta(seconds=1), le=timedelta(days=1))] = timedelta(hours=2)
 
 
 class UpdateMark(Contract):

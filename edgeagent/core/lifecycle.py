@@ -2,7 +2,7 @@
 
     new ──> held ──────────────┐
      │        │                ├──> superseded, cancelled, expired, refused
-     ├──> queued <── waiting ──┘
+     ├──> queued <─> waiting ──┘
      │      │ ^        ^
      │      v │        │
      │    running ─────┘──> succeeded, failed, unknown, rolled_back, rollback_failed
@@ -35,7 +35,7 @@ class State(StrEnum):
     QUEUED = "queued"
     """It may be claimed."""
     WAITING = "waiting"
-    """It may be claimed later: its device is away, or a try has failed."""
+    """It may be claimed later: its device is away, a try has failed, or its list is not so far."""
     RUNNING = "running"
     """Claimed: its device is locked for it."""
     SUCCEEDED = "succeeded"
@@ -70,7 +70,7 @@ NEXT: Final[Mapping[State, frozenset[State]]] = MappingProxyType(
             {State.QUEUED, State.REFUSED, State.SUPERSEDED, State.CANCELLED, State.EXPIRED}
         ),
         State.QUEUED: frozenset(
-            {State.RUNNING, State.SUPERSEDED, State.CANCELLED, State.EXPIRED, State.REFUSED}
+            {State.RUNNING, State.WAITING, State.SUPERSEDED, State.CANCELLED, State.EXPIRED, State.REFUSED}
         ),
         State.WAITING: frozenset(
             {State.QUEUED, State.EXPIRED, State.SUPERSEDED, State.CANCELLED, State.REFUSED}

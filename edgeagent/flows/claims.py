@@ -19,6 +19,7 @@ from edgeagent.core.lifecycle import State
 from edgeagent.core.work import Claim
 from edgeagent.errors import LostRaceError
 from edgeagent.flows.losing import Losing, Lost
+from edgeagent.flows.rollouts import Outcome, Rollouts
 from edgeagent.flows.worlds import last_of_now
 from edgeagent.store import audit, inbox, lines, locks
 from edgeagent.store.audit import Act, Stamp
@@ -28,6 +29,8 @@ from edgeagent.store.lines import Outlook
 from edgeagent.store.memory import Memory, Question, recall
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_MOST_HELD_BACK: Final = 256
+"""In one transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ class Wanted:
         wall: what is known of the time.
         stamp: the present, for the audit trail.
         losing: looks after what holders that are gone have left.
+        rollouts: hold back what is not to be updated yet.
     """
 
     lane: Tier
@@ -64,6 +68,7 @@ class Wanted:
     wall: Wall
     stamp: Stamp
     losing: Losing
+    rollouts: Rollouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +94,13 @@ class Claimed:
         found: a command for each of the first of them.
         lost: what was found to have lost its holder.
         outlook: what the others wait for; None where there are none.
+        events: how many events of the stream of records were stored.
     """
 
     found: Sequence[Found]
     lost: tuple[Lost, ...]
     outlook: Outlook | None
+    events: int = 0
 
 
 def claim(wanted: Wanted, tx: Transaction) -> Claimed:
@@ -103,20 +110,41 @@ def claim(wanted: Wanted, tx: Transaction) -> Claimed:
     for row in lines.due_again(tx, wanted.lane, wanted.now):
         inbox.move(tx, row, Moved(State.QUEUED, row.reason, force_refresh=row.force_refresh))
         acts.append(queued(row))
+    told = Outcome(acts)
+    wanted.rollouts.let_go_on(tx, wanted.lane, wanted.wall, told)
     found: list[Found] = []
     room = wanted.most - lines.running(tx, wanted.lane)
     for taker in wanted.takers[: max(0, room)]:
-        first = lines.first(tx, wanted.lane, wanted.now)
+        first = _first(tx, wanted, told)
         if first is None:
             break
         found.append(_lock(tx, wanted, taker, first))
         acts.append(_claimed(wanted, taker, found[-1]))
     outlook = None
     if len(found) < len(wanted.takers):
-        outlook = lines.outlook(tx, wanted.lane, wanted.now)
+        outlook = _later(lines.outlook(tx, wanted.lane, wanted.now), wanted.now, told)
     if acts:
         audit.append(tx, acts, wanted.stamp)
-    return Claimed(found, lost, outlook)
+    return Claimed(found, lost, outlook, told.stopped)
+
+
+def _first(tx: Transaction, wanted: Wanted, told: Outcome) -> Row | None:
+    """The command that is next and may begin; those before it that may not, wait from now on."""
+    for _ in range(_MOST_HELD_BACK):
+        first = lines.first(tx, wanted.lane, wanted.now)
+        if first is None or not wanted.rollouts.holds_back(tx, first, wanted.wall, told):
+            return first
+    # There are more: the others are looked at in a transaction of their own.
+    told.within = timedelta(0)
+    return None
+
+
+def _later(outlook: Outlook, now: Now, told: Outcome) -> Outlook:
+    """What a lane waits for, with what is held back in it: the end of another may let it go on."""
+    if not told.held:
+        return outlook
+    due = now.milliseconds - (-told.within // _MILLISECOND)
+    return Outlook(due if outlook.next is None else min(due, outlook.next), is_left=True)
 
 
 def _lock(tx: Transaction, wanted: Wanted, taker: Taker, row: Row) -> Found:

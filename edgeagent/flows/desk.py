@@ -45,6 +45,7 @@ from edgeagent.flows.holdtimes import Kind
 from edgeagent.flows.loans import Loan, Loans
 from edgeagent.flows.losing import Losing
 from edgeagent.flows.postponing import Postponing
+from edgeagent.flows.rollouts import Rollouts
 from edgeagent.flows.sending import Sending
 from edgeagent.flows.settling import Ended, Settling
 from edgeagent.flows.steps import Steps
@@ -99,6 +100,7 @@ class Desk:
         self._let_go_of: list[Callable[[DeviceId], None]] = []
         self._stale: list[Callable[[], None]] = []
         self.losing = Losing(settling)
+        self.rollouts = Rollouts(settling.devices, worlds.trust, worlds.around)
         self.writes = Writes(worlds.around)
 
     @property
@@ -136,10 +138,13 @@ class Desk:
             wall=self._around.clock.wall(),
             stamp=self._around.stamp(),
             losing=self.losing,
+            rollouts=self.rollouts,
         )
         claimed = await self._store.write(partial(claims.claim, wanted))
         if self.losing.tell(claimed.lost):
             self.wake()
+        if claimed.events:
+            self._around.outbox.stored({Stream.RECORD}, claimed.events)
         for taker, found in zip(takers, claimed.found, strict=False):
             self._loans.begin(taker.token, self._loan(found.row, wanted.now))
         outlook = claimed.outlook

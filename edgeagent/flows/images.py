@@ -127,7 +127,7 @@ class CatalogueImages:
     def _of_family(self, family: str) -> Iterator[Artifact]:
         """The files of a family that may be installed."""
         for found in self._trust.catalogue.listed.values():
-            floor = self._trust.catalogue.floor_over(found.facts, None)
+            floor = self._trust.catalogue.floor_over(found, None)
             if found.facts.family == family and floor is None and self._is_approved(found):
                 yield found
 

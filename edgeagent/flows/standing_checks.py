@@ -4,13 +4,14 @@ from edgeagent.contracts.order import Verb
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.reports.health import Check, Level
 from edgeagent.flows.breaker_health import breaker_checks
+from edgeagent.flows.rollout_health import rollout_check
 from edgeagent.store import inbox, stops
 from edgeagent.store.database import Snapshot
 
 
 def standing_checks(db: Snapshot) -> list[Check]:
     """Whether commands are stopped by anybody, and whether some wait for a person."""
-    return [_stopped(db), _approvals(db), *breaker_checks(db)]
+    return [_stopped(db), _approvals(db), *breaker_checks(db), rollout_check(db)]
 
 
 def _stopped(db: Snapshot) -> Check:

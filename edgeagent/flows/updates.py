@@ -20,7 +20,8 @@ from pydantic import JsonValue
 from edgeagent.contracts.mqtt import Outgoing, PublishResult
 from edgeagent.contracts.policy import Level
 from edgeagent.contracts.receipt import Outcome
-from edgeagent.contracts.update import FirmwareRule, Stage
+from edgeagent.contracts.rollout import FirmwareRule
+from edgeagent.contracts.update import Stage
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.firmware import (
     OUTCOMES,

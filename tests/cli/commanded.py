@@ -20,6 +20,7 @@ from edgeagent.adapters.admin.hub_routes import hub_routes
 from edgeagent.adapters.admin.letter_routes import letter_routes
 from edgeagent.adapters.admin.lock_routes import lock_routes
 from edgeagent.adapters.admin.policy_routes import policy_routes
+from edgeagent.adapters.admin.rollout_routes import rollout_routes
 from edgeagent.adapters.admin.route import Route
 from edgeagent.adapters.admin.socket import AdminSocket
 from edgeagent.adapters.admin.switch_routes import switch_routes
@@ -34,6 +35,7 @@ from edgeagent.flows.lockdesk import Locks
 from edgeagent.flows.names import HubNames
 from edgeagent.flows.operator import HubOperator
 from edgeagent.flows.policy_facts import PolicyFacts
+from edgeagent.flows.rollout_desk import HubRollouts
 from edgeagent.flows.storekeeping import StoreKeeping
 from edgeagent.flows.traces import trace
 from edgeagent.flows.watching.certificates import CertificateFiles
@@ -94,6 +96,7 @@ def _routes(hub: Hub, folder: Path) -> list[Route]:
         *audit_routes(hub.now.trail),
         *breaker_routes(hub.now.breakers),
         *letter_routes(hub.now.letters),
+        *rollout_routes(HubRollouts(hub.now.store, hub.now.desk, hub.now.settling, hub.now.worlds)),
         *trace_routes(partial(trace, hub.now.store)),
     ]
 

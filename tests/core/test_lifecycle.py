@@ -16,7 +16,7 @@ _ENDS_BEGUN = "succeeded failed unknown rolled_back rollback_failed"
 LEGAL = {
     "new": "held queued refused",
     "held": f"queued {_ENDS_UNBEGUN}",
-    "queued": f"running {_ENDS_UNBEGUN}",
+    "queued": f"running waiting {_ENDS_UNBEGUN}",
     "waiting": f"queued {_ENDS_UNBEGUN}",
     "running": f"waiting queued expired refused {_ENDS_BEGUN}",
 }

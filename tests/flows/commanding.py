@@ -368,6 +368,7 @@ class Hub(Recorded):
             wall=self.clock.wall(),
             stamp=self.now.around.stamp(),
             losing=self.now.desk.losing,
+            rollouts=self.now.desk.rollouts,
         )
         try:
             await self.now.store.write(partial(_look, wanted))

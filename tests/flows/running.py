@@ -54,6 +54,7 @@ class Running:
     switch: KillSwitch
     approving: Approving
     worlds: Worlds
+    settling: Settling
     breakers: HubBreakers
     letters: DeadLetters
     desk: Desk
@@ -116,6 +117,7 @@ def joined(
         switch=KillSwitch(store, worlds, settling, tallies),
         approving=Approving(store, trust, around, upkeep.time_is_surer),
         worlds=worlds,
+        settling=settling,
         breakers=HubBreakers(store, breakers, key.public, upkeep.time_is_surer),
         letters=DeadLetters(store, Replaying(worlds, entering), upkeep.bell.ring),
         desk=desk,

@@ -17,7 +17,8 @@ from edgeagent.contracts.order import Verb
 from edgeagent.contracts.policy import ActionRule, Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
-from edgeagent.contracts.update import FirmwareRule, Stage
+from edgeagent.contracts.rollout import FirmwareRule
+from edgeagent.contracts.update import Stage
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.lifecycle import State
 from edgeagent.core.stops import Standing

@@ -33,7 +33,7 @@ async def test_a_hub_that_is_well_says_so_in_every_check(tmp_path: Path) -> None
         assert {check.name for check in report.checks} == {
             *("broker-control", "broker-telemetry", "cloud", "clock", "database", "discovery", "epoch"),
             *("disk", "outbox", "policy", "qos0", "approvals", "stops", "leases"),
-            *("breakers", "dead_letters"),
+            *("breakers", "dead_letters", "rollouts"),
             *("broker-limits", "broker-drops", "broker-sends", "retained", "topics"),
             *("stuck", "workers", "lanes", "locks", "draining", "replays", "certificates"),
         }

@@ -114,6 +114,7 @@ def test_an_event_as_the_agent_writes_it_fits(kind: EventType) -> None:
     [
         {"reason": "retry_threshold", "command": "c-1", "attempts": 3, "error": "nobody listens"},
         {"reason": "lease_lost", "command": "c-1", "losses": 3},
+        {"reason": "rollout_stopped", "command": "c-1", "words": "2 of its devices ended badly"},
         {
             "reason": "breaker_open",
             "action": "install",

@@ -40,6 +40,14 @@ def not_installed(command: Command, policy: Policy, world: World) -> Refuse | No
     return _unapproved(artifact, sha256, policy) or _unsigned(artifact, sha256, world)
 
 
+def unfit(artifact: ArtifactId, policy: Policy, world: World) -> Refuse | None:
+    """Why the file that is signed for as an artifact would not be installed; None where it may be."""
+    listed = None if world.catalogue is None else world.catalogue.listed.get(artifact)
+    if listed is None:
+        return Refuse(Reason.ARTIFACT_UNSIGNED, f"nobody signs for {artifact}")
+    return _unapproved(artifact, listed.sha256, policy) or _unsigned(artifact, listed.sha256, world)
+
+
 def _unapproved(artifact: ArtifactId, sha256: Digest, policy: Policy) -> Refuse | None:
     approved = policy.artifacts.get(artifact)
     if approved is None:

@@ -1,0 +1,125 @@
+"""``edgeagent firmware plan | status | pause | resume | abort``: lists of devices that are updated."""
+
+import argparse
+from datetime import datetime
+
+from edgeagent.cli.asking import agent_of
+from edgeagent.cli.printing import safe, short_names, show_json, table
+from edgeagent.cli.times import length
+from edgeagent.cli.words import Nouns
+from edgeagent.contracts.reports.rollouts import (
+    PlannedDevice,
+    PlanReport,
+    PlanRequest,
+    RolloutReport,
+    RolloutsReport,
+    SteerRequest,
+)
+from edgeagent.contracts.scalars import timestamp_text
+from edgeagent.errors import RejectedError
+from edgeagent.ids import artifact_id, command_id, device_id
+
+
+def add_to(nouns: Nouns) -> None:
+    """Add the words of this noun."""
+    noun = nouns.add_parser("firmware", help="lists of devices that are updated")
+    verbs = noun.add_subparsers(required=True, metavar="VERB")
+    plan = verbs.add_parser("plan", help="what would become of an update; nothing is done")
+    plan.add_argument("command", metavar="ID", nargs="?", type=command_id, help="of a command that has come")
+    plan.add_argument("--artifact", metavar="ARTIFACT", type=artifact_id, help="instead: which file")
+    plan.add_argument(
+        "--device", metavar="DEVICE", type=device_id, action="append", default=[], help="and whom for"
+    )
+    plan.set_defaults(handler=_plan)
+    status = verbs.add_parser("status", help="how they stand")
+    status.add_argument("command", metavar="ID", nargs="?", type=command_id, help="one list, by device")
+    status.set_defaults(handler=_status)
+    for verb, words in (
+        ("pause", "begin nothing more of a list"),
+        ("resume", "let a list go on that is paused or stopped"),
+        ("abort", "cancel what is not begun of a list; what is under way goes on"),
+    ):
+        steer = verbs.add_parser(verb, help=words, description=f"{words.capitalize()}. It is put on record.")
+        steer.add_argument("command", metavar="ID", type=command_id)
+        steer.add_argument("--reason", required=True, metavar="TEXT", help="for the record")
+        steer.set_defaults(handler=_steer, verb=verb)
+
+
+def _plan(arguments: argparse.Namespace) -> int:
+    if (arguments.command is None) == (arguments.artifact is None) or (
+        arguments.artifact is not None and not arguments.device
+    ):
+        raise RejectedError("name a command, or --artifact with one --device or more")
+    agent = agent_of(arguments)
+    if arguments.command is not None:
+        report = agent.get(f"/v1/rollouts/{arguments.command}/plan", PlanReport)
+    else:
+        request = PlanRequest(artifact=arguments.artifact, devices=arguments.device)
+        report = agent.post("/v1/plans", request, PlanReport)
+    if arguments.json:
+        show_json(report)
+        return 0
+    print(f"{safe(report.artifact)} {safe(report.version or 'of which nobody tells the version')}")
+    at_once = "as many as the tier allows" if report.parallel is None else str(report.parallel)
+    print(f"at once   {at_once}")
+    print(f"first     {report.canary}")
+    print(f"stops     {'never' if report.stop_after is None else f'after {report.stop_after} bad ends'}")
+    print(f"begins    {_moment(report.begins)}")
+    print(f"over      {_moment(report.ends)}")
+    if report.devices:
+        table(("device", "runs", "turn", "lasts", "refused"), [_planned(each) for each in report.devices])
+    return 0
+
+
+def _moment(moment: datetime | None) -> str:
+    return "nobody can tell" if moment is None else timestamp_text(moment.replace(microsecond=0))
+
+
+def _planned(device: PlannedDevice) -> tuple[str, ...]:
+    turn = "-" if device.refused is not None else "first" if device.canary else "then"
+    refused = "" if device.refused is None else f"{device.refused}: {device.detail}".removesuffix(": ")
+    return (device.device, device.runs or "-", turn, length(device.lasts), refused)
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    agent = agent_of(arguments)
+    if arguments.command is not None:
+        return _show(arguments, agent.get(f"/v1/rollouts/{arguments.command}", RolloutReport))
+    report = agent.get("/v1/rollouts", RolloutsReport)
+    if arguments.json:
+        show_json(report)
+    elif report.rollouts:
+        names = short_names((each.command for each in report.rollouts), wide=arguments.wide)
+        head = ("command", "artifact", "stands", "done", "bad", "under way", "left", "waits for")
+        table(head, [(names[each.command], *_row(each)) for each in report.rollouts])
+    else:
+        print("no update of devices has come")
+    return 0
+
+
+def _row(rollout: RolloutReport) -> tuple[str, ...]:
+    numbers = (rollout.succeeded, rollout.bad, rollout.under_way, rollout.left)
+    return (rollout.artifact, rollout.course, *map(str, numbers), rollout.waits or "-")
+
+
+def _steer(arguments: argparse.Namespace) -> int:
+    request = SteerRequest(reason=arguments.reason)
+    path = f"/v1/rollouts/{arguments.command}/{arguments.verb}"
+    return _show(arguments, agent_of(arguments).post(path, request, RolloutReport))
+
+
+def _show(arguments: argparse.Namespace, rollout: RolloutReport) -> int:
+    if arguments.json:
+        show_json(rollout)
+        return 0
+    print(f"{safe(rollout.command)} installs {safe(rollout.artifact)} {safe(rollout.version or '')}".rstrip())
+    said = f", by {safe(rollout.by)}: {safe(rollout.why)}" if rollout.by else ""
+    print(f"stands    {rollout.course}{said}")
+    print(f"devices   {rollout.succeeded} done, {rollout.bad} bad, {rollout.under_way} under way")
+    waits = "" if rollout.waits is None else f" ({rollout.waits}: {rollout.waits.sentence})"
+    print(f"left      {rollout.left}{waits}")
+    table(
+        ("device", "stands", "runs", "why"),
+        [(each.device, each.state, each.runs or "-", each.meaning) for each in rollout.devices],
+    )
+    return 0

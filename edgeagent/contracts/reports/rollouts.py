@@ -1,0 +1,143 @@
+"""Lists of devices that are updated: how they stand, what would become of one, and steering one."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from edgeagent.contracts.door import Contract
+from edgeagent.contracts.reasons import Reason
+from edgeagent.contracts.scalars import (
+    ArtifactIdField,
+    CommandIdField,
+    DeviceIdField,
+    KeyIdField,
+    Timestamp,
+    Words,
+)
+
+MOST_PLANNED = 256
+"""Devices of one plan: as many as one command may name."""
+
+
+class SteerRequest(Contract):
+    """Asks for the update of a list to be paused, to go on, or to be called off.
+
+    Attributes:
+        reason: for the record.
+    """
+
+    reason: Words
+
+
+class PlanRequest(Contract):
+    """Asks what would become of an update.
+
+    Attributes:
+        artifact: which file.
+        devices: whom for, in this order.
+    """
+
+    artifact: ArtifactIdField
+    devices: Annotated[list[DeviceIdField], Field(min_length=1, max_length=MOST_PLANNED)]
+
+
+class RolloutDevice(Contract):
+    """A device of a list.
+
+    Attributes:
+        device: which.
+        state: of its last run.
+        reason: why, where there is more to say.
+        meaning: what that reason means.
+        runs: the version that it tells now.
+    """
+
+    device: DeviceIdField
+    state: str
+    reason: Reason | None = Field(default=None, strict=False)
+    meaning: str = ""
+    runs: str | None = None
+
+
+class RolloutReport(Contract):
+    """How the update of a list stands.
+
+    Attributes:
+        command: that asks for it.
+        artifact: what is installed.
+        version: of that, as it is signed for now.
+        issuer: the key in whose name.
+        course: ``going``, ``paused`` or ``stopped``.
+        by: who said so; empty where nobody did.
+        why: what was said.
+        succeeded: how many devices have it.
+        bad: how many ended badly.
+        under_way: how many are being updated.
+        left: how many are not begun.
+        waits: why none of them may begin now; None where one may.
+        devices: each of them; only where one list was asked for.
+    """
+
+    command: CommandIdField
+    artifact: str
+    version: str | None = None
+    issuer: KeyIdField
+    course: str
+    by: str = ""
+    why: str = ""
+    succeeded: int
+    bad: int
+    under_way: int
+    left: int
+    waits: Reason | None = Field(default=None, strict=False)
+    devices: list[RolloutDevice] = Field(default_factory=list)
+
+
+class RolloutsReport(Contract):
+    """The lists that came last, newest first."""
+
+    rollouts: list[RolloutReport]
+
+
+class PlannedDevice(Contract):
+    """A device of a plan.
+
+    Attributes:
+        device: which.
+        canary: whether it is among the first.
+        lasts: how many seconds its update is reckoned to last.
+        runs: the version that it tells now.
+        refused: why the gate would refuse it now.
+        detail: of that, for people.
+    """
+
+    device: DeviceIdField
+    canary: bool = False
+    lasts: float = 0.0
+    runs: str | None = None
+    refused: Reason | None = Field(default=None, strict=False)
+    detail: str = ""
+
+
+class PlanReport(Contract):
+    """What would become of an update; nothing was done.
+
+    Attributes:
+        artifact: what would be installed.
+        version: of that; None where nobody signs for it.
+        parallel: how many at once; None where the tier says.
+        canary: how many first.
+        stop_after: after how many bad ends the rest is stopped; None for never.
+        begins: when the first may begin; None where nobody can tell.
+        ends: when the last is reckoned to be over, if all go well and none is away.
+        devices: in the order in which they would begin; those that would be refused last.
+    """
+
+    artifact: str
+    version: str | None = None
+    parallel: int | None = None
+    canary: int = 0
+    stop_after: int | None = None
+    begins: Timestamp | None = None
+    ends: Timestamp | None = None
+    devices: list[PlannedDevice]

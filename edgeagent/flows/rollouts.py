@@ -1,0 +1,170 @@
+"""Holds back the devices of a list that are not to be updated yet, in the transaction that claims (SPEC F5).
+
+    queued ──> waiting(rollout_window | canary | limit | paused | stopped) ──> queued ──> claimed
+
+Nothing is remembered but what people said and that a list was stopped: whatever is claimed next is judged
+anew by the rows. Waiting so takes no try and no worker. What was begun is never held back.
+"""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from pydantic import JsonValue
+
+from edgeagent.clock import Wall
+from edgeagent.contracts.actions import ActionName
+from edgeagent.contracts.event import EventType, Stream, data_text
+from edgeagent.contracts.policy import Tier
+from edgeagent.contracts.reasons import Reason
+from edgeagent.contracts.rollout import FirmwareRule
+from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.lifecycle import State
+from edgeagent.core.rollout import Course, Room, Tally, Word, is_too_bad, reckoned, room
+from edgeagent.core.windows import Opening, opening
+from edgeagent.flows.devices import Devices
+from edgeagent.flows.surroundings import Surroundings
+from edgeagent.flows.trust import Trust
+from edgeagent.ids import CommandId, DeviceId
+from edgeagent.store import inbox, outbox, rollouts
+from edgeagent.store.audit import Act
+from edgeagent.store.database import Snapshot, Transaction
+from edgeagent.store.inbox_row import Moved, Row
+from edgeagent.store.outbox import NewEvent
+from edgeagent.store.rollouts import Saying
+
+_LISTS: Final = 256
+_PAGE: Final = 256
+"""Devices of a list that are looked at in one transaction."""
+_LOOK_AGAIN: Final = timedelta(minutes=1)
+"""A clock may get surer, and the policy may change, without anybody telling."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What holding back has come to, in one claim.
+
+    Attributes:
+        acts: to be put on record.
+        held: whether any device is held back.
+        within: when to look again at the latest.
+        stopped: how many lists were stopped; each is an event.
+    """
+
+    acts: list[Act] = field(default_factory=list)
+    held: bool = False
+    within: timedelta = _LOOK_AGAIN
+    stopped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rollouts:
+    """Says which devices of a list may be begun.
+
+    Attributes:
+        devices: the admitted devices.
+        trust: has the policy.
+        around: time, and whose hub it is.
+    """
+
+    devices: Devices
+    trust: Trust
+    around: Surroundings
+
+    @property
+    def rule(self) -> FirmwareRule:
+        """That of the policy in force."""
+        return FirmwareRule() if self.trust.policy is None else self.trust.policy.firmware
+
+    def let_go_on(self, tx: Transaction, lane: Tier, wall: Wall, told: Outcome) -> None:
+        """Queue what was held back and may begin now."""
+        for command in rollouts.held_back(tx, lane, _LISTS):
+            found, tally = self._room(tx, command, told)
+            # Those that stand queued come first: their devices are only worked by others.
+            number, why = found.number - tally.queued, found.why
+            for run in rollouts.held_back_of(tx, lane, command, _PAGE):
+                row = inbox.by_run(tx, run)
+                if number <= 0 or row is None:
+                    break
+                if not self._opening(row.device, wall, told).is_open:
+                    why = Reason.ROLLOUT_WINDOW
+                else:
+                    inbox.move(tx, row, Moved(State.QUEUED, row.reason, force_refresh=row.force_refresh))
+                    told.acts.append(_act(AuditKind.COMMAND_QUEUED, row, row.reason))
+                    number -= 1
+            if why is not None:
+                rollouts.wait_for(tx, lane, command, why)
+
+    def holds_back(self, tx: Transaction, row: Row, wall: Wall, told: Outcome) -> bool:
+        """Have a queued command wait if it may not begin yet.
+
+        Returns:
+            Whether it waits.
+        """
+        if row.action is not ActionName.INSTALL or row.sent:
+            return False
+        found, _ = self._room(tx, row.command, told)
+        why = found.why
+        if why is None and not self._opening(row.device, wall, told).is_open:
+            why = Reason.ROLLOUT_WINDOW
+        if why is None:
+            return False
+        inbox.move(tx, row, Moved(State.WAITING, why, force_refresh=row.force_refresh))
+        told.acts.append(_act(AuditKind.COMMAND_WAITING, row, why))
+        told.held = True
+        return True
+
+    def standing(self, db: Snapshot, command: CommandId) -> Room:
+        """How many more of a command may begin, the windows aside."""
+        return room(
+            self.rule, rollouts.tally(db, command), rollouts.word(db, command), at_hub=rollouts.under_way(db)
+        )
+
+    def opening(self, device: DeviceId, wall: Wall) -> Opening:
+        """Whether a window is open for a device."""
+        return opening(self.rule, wall, self.reckoned(device))
+
+    def reckoned(self, device: DeviceId) -> timedelta:
+        """How long an update of a device is reckoned to last."""
+        known = self.devices.get(device)
+        return reckoned(self.rule, None if known is None else known.compiled.profile.firmware)
+
+    def _opening(self, device: DeviceId, wall: Wall, told: Outcome) -> Opening:
+        found = self.opening(device, wall)
+        if not found.is_open:
+            told.held = True
+            if found.at is not None:
+                told.within = min(told.within, found.at - wall.earliest)
+        return found
+
+    def _room(self, tx: Transaction, command: CommandId, told: Outcome) -> tuple[Room, Tally]:
+        tally, word = rollouts.tally(tx, command), rollouts.word(tx, command)
+        if word.course is Course.GOING and is_too_bad(self.rule, tally, word):
+            self._stop(tx, command, tally, word, told)
+            word = rollouts.word(tx, command)
+        found = room(self.rule, tally, word, at_hub=rollouts.under_way(tx))
+        told.held = told.held or not found.number
+        return found, tally
+
+    def _stop(self, tx: Transaction, command: CommandId, tally: Tally, word: Word, told: Outcome) -> None:
+        """Put on record that a list is stopped, and call for a person, once."""
+        why = f"{tally.bad - word.forgiven} of its devices ended badly, {tally.left} are not begun"
+        at = self.around.event_time()
+        said = Word(Course.STOPPED, word.forgiven)
+        rollouts.say(tx, command, Saying(word=said, actor="agent", why=why, at=at.at))
+        data: dict[str, JsonValue] = {"reason": Reason.ROLLOUT_STOPPED, "command": command, "words": why}
+        event = NewEvent(Stream.RECORD, EventType.ALERT, None, at, data_text(data))
+        outbox.append(tx, [event], incarnation=self.around.origin.incarnation)
+        told.stopped += 1
+        told.acts.append(
+            Act(kind=AuditKind.ROLLOUT_STOPPED, subject=command, actor="agent", detail={"why": why})
+        )
+
+
+def _act(kind: AuditKind, row: Row, reason: Reason | None) -> Act:
+    return Act(
+        kind=kind,
+        subject=row.command,
+        actor="agent",
+        detail={"device": row.device, "run": row.run, "reason": reason, "attempts": row.attempts},
+    )
