@@ -3,6 +3,9 @@
 #   need_programs PACKAGE:PROGRAM ...   Debian packages, by apt as root or with sudo; else says how, exit 2
 #   need_environment [EXTRA ...]        a virtual environment in .venv with the project and these extras
 
+# Hundreds of processes start, of which none is to compile everything anew.
+unset PYTHONDONTWRITEBYTECODE
+
 say() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; }
 
 as_root() {

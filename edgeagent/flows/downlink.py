@@ -35,13 +35,14 @@ class DownlinkSettings:
     Attributes:
         most: how many are borrowed at once.
         wait: how long the queue is asked to wait for the first.
-        hold: for how long they are borrowed.
+        hold: for how long they are borrowed: long enough to store them on a slow card, and no longer. What
+            was lent to an agent that has died comes again only then.
         backoff: after failures.
     """
 
     most: int = 20
     wait: timedelta = timedelta(seconds=25)
-    hold: timedelta = timedelta(seconds=60)
+    hold: timedelta = timedelta(seconds=15)
     backoff: BackoffRule = field(default_factory=BackoffRule)
 
 

@@ -73,6 +73,7 @@ class Revalidation:
         # Devices on the list that could not be asked when it was last looked at.
         self._put_back: set[DeviceId] = set()
         self._looking = 0
+        self._ended = 0
         desk.when_stale(self._bell.ring)
         desk.when_let_go(self._may_ask)
         confirmations.when_online(self._may_ask)
@@ -87,6 +88,7 @@ class Revalidation:
                     await self._read(wanted)
                 finally:
                     self._being_read.discard(wanted.device)
+                    self._ended += 1
             except TransientError as why:
                 log.warning("revalidation fails", extra={"why": str(why)})
                 await asyncio.sleep(_AFTER_FAULT)
@@ -101,10 +103,14 @@ class Revalidation:
         """Wait for a device that can be asked now, and reserve it."""
         while True:
             self._looking += 1
+            ended = self._ended
             try:
                 listed, worked = await self._store.read(self._list)
             finally:
                 self._looking -= 1
+            if self._ended != ended:
+                # The list may be older than that: it would have the same device read again.
+                continue
             wait: list[timedelta] = []
             self._put_back.clear()
             for wanted in listed:

@@ -69,7 +69,7 @@ def test_one_call_that_fails_anywhere_costs_nothing_that_was_promised(
 ) -> None:
     pid, toggles = venue.agent.pid, []
 
-    burst = venue.burst(20 * BURST, rate=100)
+    burst = venue.burst(12 * BURST, rate=100)
     for place in PLACES:
         disk.fails(fault.why, fault.calls, first=place, most=1)
         toggles.append(venue.order(venue.devices[0], ActionName.TOGGLE))

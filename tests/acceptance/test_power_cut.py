@@ -32,7 +32,7 @@ from tests.support.replaying import Disk, Survival, write
 
 READINGS: Final = 20
 ABSENT: Final = DeviceId("02A1B20000FF")
-MOST: Final = 1000
+MOST: Final = 400
 SEED: Final = 20
 _TALK: Final = frozenset({Kind.CONNECTED, Kind.SENT, Kind.RECEIVED})
 

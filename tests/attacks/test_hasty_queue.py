@@ -1,7 +1,8 @@
 """T20: the queue lends for less time than anything takes, and lends again what it has not heard of.
 
-The hub asks for a minute and gets a second. It acknowledges once a command is on its disk, not once it is
-done, so the work may take as long as it likes; what was not acknowledged in time comes again and is known.
+The hub asks for a quarter of a minute and gets a second. It acknowledges once a command is on its disk, not
+once it is done, so the work may take as long as it likes; what was not acknowledged in time comes again and
+is known.
 """
 
 import os

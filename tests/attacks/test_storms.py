@@ -166,14 +166,18 @@ def test_one_that_comes_a_thousand_times_is_done_once_and_counted(weather: Weath
     assert cost.syncs <= 3 * STORM // 20 + BY_ITSELF
 
 
-@pytest.mark.parametrize("answer", [REFUSES, OTHER], ids=["says no", "does something else"])
-def test_what_fails_at_its_device_costs_no_more_than_its_tries(weather: Weather, answer: bytes) -> None:
+@pytest.mark.parametrize(
+    ("answer", "lamps"), [(REFUSES, LAMPS), (OTHER, 5)], ids=["says no", "does something else"]
+)
+def test_what_fails_at_its_device_costs_no_more_than_its_tries(
+    weather: Weather, answer: bytes, lamps: int
+) -> None:
     """All are for one slot of few lamps: what a later one has overtaken is not even begun."""
     weather.lamps.answer = answer
     hands = weather.hands
     storm = [
         hands.sign(
-            ActionName.POWER, ON, by=[hands.venue.keys.desk], device=weather.lamps.devices[number % LAMPS]
+            ActionName.POWER, ON, by=[hands.venue.keys.desk], device=weather.lamps.devices[number % lamps]
         ).envelope
         for number in range(STORM)
     ]

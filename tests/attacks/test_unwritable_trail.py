@@ -70,7 +70,7 @@ def test_what_cannot_be_put_on_record_is_not_done_until_it_can(venue: Venue) -> 
     change_the_trail(venue, _OPENED)
     venue.agent.start()
     venue.agent.wait_for_broker()
-    # The queue has lent them to who has died, for a minute.
+    # The queue has lent them to who has died, for a while.
     wait_until(
         lambda: (
             set(query(venue.agent.database, "SELECT action, state FROM inbox"))

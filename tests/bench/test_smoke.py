@@ -27,7 +27,7 @@ from tests.support.stores import query
 
 pytestmark = pytest.mark.slow
 
-SMALL = Size(messages=900)
+SMALL = Size(messages=600)
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_what_a_storm_costs_is_measured_beside_the_calm(
     tmp_path: Path, storm: Callable[[Place, int], None]
 ) -> None:
     with placed(tmp_path / "venue", compiled(tmp_path / "tools"), 5) as place:
-        figures = measured_storm(storm, place, 10)
+        figures = measured_storm(storm, place, 5)
 
     assert figures.keys() == {row.name for row in STORM_ROWS}
     assert figures["cpu"] > 0

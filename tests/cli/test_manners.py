@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,8 @@ def test_an_interrupt_ends_it_quietly(config: Path) -> None:
             [sys.executable, "-m", "edgeagent", "--config", str(config), "status"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            # Who runs the tests in the background has it ignored.
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
         )
         asking, _ = silent.accept()
         with asking:
