@@ -18,13 +18,12 @@ from functools import partial
 from typing import Final
 
 from edgeagent.contracts.actions import ActionName
-from edgeagent.contracts.event import EventType, Stream, data_text
+from edgeagent.contracts.event import Stream
 from edgeagent.contracts.mqtt import PublishResult, Session
 from edgeagent.contracts.policy import ActionRule, Level, Tier, TierRule
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.contracts.update import Stage
-from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.confirmation import Confirmed
 from edgeagent.core.envelope import RefusedEnvelopeError
 from edgeagent.core.firmware import Served, Sight, Update
@@ -32,15 +31,15 @@ from edgeagent.core.gate.roles import speaker
 from edgeagent.core.gate.verdict import Opened
 from edgeagent.core.gate.world import World
 from edgeagent.core.lifecycle import State
-from edgeagent.core.operation import OperationState, operation_key
 from edgeagent.core.saga import Mark
 from edgeagent.core.shadow import StateReading
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
 from edgeagent.errors import BrokenInvariantError
 from edgeagent.flows import claims
 from edgeagent.flows.bells import Bell
-from edgeagent.flows.claims import Found, Taker, Wanted, about, fields_of, key_of, running
+from edgeagent.flows.claims import Found, Taker, Wanted, fields_of, key_of, running
 from edgeagent.flows.confirmations import Confirmations
+from edgeagent.flows.corrections import correct
 from edgeagent.flows.holdtimes import Kind
 from edgeagent.flows.loans import Loan, Loans
 from edgeagent.flows.losing import Losing
@@ -51,17 +50,15 @@ from edgeagent.flows.settling import Ended, Settling
 from edgeagent.flows.steps import Steps
 from edgeagent.flows.takers import Answer, Takers
 from edgeagent.flows.updates import Updates
-from edgeagent.flows.watching.twice import tell_if_twice
 from edgeagent.flows.worlds import Worlds
 from edgeagent.flows.writes import Writes
 from edgeagent.ids import DeviceId, ReadingName
 from edgeagent.ports.broker import DeviceBus
 from edgeagent.ports.crash import CrashPoint
 from edgeagent.ports.firmware import Images
-from edgeagent.store import audit, inbox, locks, operations, outbox, steps, updates
+from edgeagent.store import audit, inbox, locks, steps, updates
 from edgeagent.store.database import Database, Transaction
 from edgeagent.store.inbox_row import Moved, Now, Row
-from edgeagent.store.outbox import NewEvent
 
 log = logging.getLogger(__name__)
 
@@ -293,26 +290,8 @@ class Desk:
         self.wake()
 
     async def correct(self, claim: Claim, confirmed: Confirmed) -> None:
-        """Note that a command whose outcome was unknown has worked after all.
-
-        Its final state stays; its operation is completed, and a record names the receipt.
-        """
-        command = claim.asked.command
-        fields = {"command": command.id, "device": claim.device, "level": confirmed.level}
-        event = NewEvent(
-            Stream.RECORD, EventType.CORRECTED, claim.device, self._around.event_time(), data_text(fields)
-        )
-        act = about(claim, AuditKind.COMMAND_CORRECTED, {"level": confirmed.level})
-
-        def correct(tx: Transaction) -> None:
-            operations.settle(tx, operation_key(command, claim.device), claim.run, OperationState.COMPLETED)
-            outbox.append(tx, [event], incarnation=self._around.origin.incarnation)
-            audit.append(tx, [act], self._around.stamp())
-            tell_if_twice(tx, self._around, claim)
-
-        await self._store.write(correct)
-        self._around.outbox.stored({Stream.RECORD}, 1)
-        log.info("outcome corrected", extra=fields_of(claim) | {"level": confirmed.level})
+        """Note that a command whose outcome was unknown has worked after all."""
+        await correct(self._store, self._around, claim, confirmed)
 
     def forget(self, token: str, device: DeviceId) -> None:
         """Have a claim whose lock was taken away send nothing more, and its command be claimed anew."""
