@@ -6,11 +6,13 @@ is found no more, whether it lies here or not.
 
 import asyncio
 import os
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from hashlib import blake2b
 from typing import Final
 
 from edgeagent.clock import Clock
@@ -23,10 +25,11 @@ from edgeagent.flows.trust import Trust
 from edgeagent.ids import ArtifactId, DeviceId, Digest
 from edgeagent.ports.artifact_site import MOST_FILES, ArtifactSite, Content, Offer
 from edgeagent.ports.artifacts import SignedFile
-from edgeagent.ports.firmware import Image
+from edgeagent.ports.firmware import Image, Pickup
 
 _AT_ONCE: Final = timedelta(seconds=5)
 """How long a file may take to be at hand; one that has to be fetched is waited for elsewhere."""
+_TOKEN_BYTES: Final = 16
 _NAME: Final = "firmware"
 _SUFFIX: Final = ".bin"
 
@@ -72,7 +75,7 @@ class CatalogueImages:
                 return _image(found)
         return None
 
-    async def serve(self, run: int, device: DeviceId, image: Image, *, lasts: timedelta) -> str:
+    async def serve(self, run: int, device: DeviceId, image: Image, pickup: Pickup) -> str:
         """Have a device be able to fetch a file, and what its family fetches before it."""
         held = self._served.get(run)
         if held is not None and held.sha256 == image.sha256:
@@ -85,8 +88,13 @@ class CatalogueImages:
                     await self._content(pins, artifact, name)
                     for name, artifact in self._wanted(device, image)
                 ]
-            until = self._clock.boot() + lasts
-            offer = await self._site.offer(device, contents[:MOST_FILES], until=until)
+            offer = await self._site.offer(
+                device,
+                contents[:MOST_FILES],
+                until=self._clock.boot() + pickup.lasts,
+                address=pickup.address,
+                token=_token(pickup.ticket, image.sha256),
+            )
         except TimeoutError as why:
             await pins.aclose()
             raise TransientError(f"{image.artifact} is being fetched") from why
@@ -134,6 +142,15 @@ class CatalogueImages:
     def _is_approved(self, found: Artifact) -> bool:
         policy = self._trust.policy
         return policy is not None and found.sha256 in policy.artifacts.get(found.id, ())
+
+
+def _token(ticket: str, sha256: Digest) -> str:
+    """What in the address of a file cannot be guessed: of its run and of its bytes, the same every time.
+
+    So a device that tries again where it was told to fetch never gets the bytes of another file.
+    """
+    made = blake2b(sha256.encode(), key=ticket.encode(), digest_size=_TOKEN_BYTES).digest()
+    return urlsafe_b64encode(made).rstrip(b"=").decode()
 
 
 def _image(found: Artifact) -> Image:

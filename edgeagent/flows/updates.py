@@ -12,7 +12,7 @@ import logging
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from secrets import randbits
+from secrets import randbits, token_urlsafe
 from typing import Final
 
 from pydantic import JsonValue
@@ -45,7 +45,7 @@ from edgeagent.flows.update_watch import UpdateWatch
 from edgeagent.flows.worlds import Worlds
 from edgeagent.ids import ArtifactId, Digest, ReadingName
 from edgeagent.ports.crash import CrashPoint
-from edgeagent.ports.firmware import Image, Images
+from edgeagent.ports.firmware import Image, Images, Pickup
 from edgeagent.ports.links import LinkError
 from edgeagent.store import audit, inbox, locks, updates
 from edgeagent.store.database import Database, Transaction
@@ -53,6 +53,7 @@ from edgeagent.store.database import Database, Transaction
 log = logging.getLogger(__name__)
 
 _NUMBER_BITS: Final = 31
+_TICKET_BYTES: Final = 16
 _TENTH: Final = 10
 _VERSION: Final = 64
 # In these the device may come for the file.
@@ -94,10 +95,11 @@ class Updates:
         if watch is not None and update.stage not in PREPARING:
             # Whoever has taken it over goes on with what was sent, and with what was seen.
             return Served(update, watch.terms)
-        plan, can_go_back = await self._plan(claim, update)
+        pickup = await self._pickup(claim, recorded)
+        plan, can_go_back = await self._plan(claim, update, pickup)
         terms = self._terms(plan, can_go_back=can_go_back)
         if recorded is None:
-            await self._record(claim, update)
+            await self._record(claim, update, ticket=pickup.ticket)
         if watch is None:
             watch = UpdateWatch(claim.device, update, plan, terms, self._around.clock)
             self._watches[claim.run] = watch
@@ -223,7 +225,14 @@ class Updates:
         given = claim.asked.command.arguments
         return self._images.find(ArtifactId(str(given["artifact"])), Digest(str(given["digest"])))
 
-    async def _plan(self, claim: Claim, update: Update) -> tuple[FirmwarePlan, bool]:
+    async def _pickup(self, claim: Claim, recorded: Update | None) -> Pickup:
+        """How the device may fetch: after a restart at the same address, which it was told and may try again."""
+        held = None
+        if recorded is not None:
+            held = await self._store.read(partial(updates.ticket_of, run=claim.run))
+        return Pickup(ticket=held or token_urlsafe(_TICKET_BYTES), lasts=self._rule().patience)
+
+    async def _plan(self, claim: Claim, update: Update, pickup: Pickup) -> tuple[FirmwarePlan, bool]:
         """What is sent, with the file's address in it; and whether the device can be taken back."""
         device = self._worlds.devices.get(claim.device)
         recipe = None if device is None else device.compiled.profile.firmware
@@ -231,7 +240,7 @@ class Updates:
             raise RejectedError("the device cannot be updated any more")
         way_back = self._images.earlier(claim.device, update.earlier) if recipe.reversible else None
         is_back = update.stage in _WAY_BACK
-        url = await self._address(claim, update, way_back)
+        url = await self._address(claim, update, way_back, pickup)
         plan = device.compiled.firmware(
             url=url or _NOWHERE,
             version=update.earlier if is_back else update.wanted,
@@ -241,13 +250,15 @@ class Updates:
             _check_fits(plan, device.shadow)
         return plan, way_back is not None and not (is_back and url is None)
 
-    async def _address(self, claim: Claim, update: Update, way_back: Image | None) -> str | None:
+    async def _address(
+        self, claim: Claim, update: Update, way_back: Image | None, pickup: Pickup
+    ) -> str | None:
         """Where the device finds the file that it is to have; None where it needs or may have none."""
         if update.stage not in _SERVED or (update.stage in _WAY_BACK and way_back is None):
             return None
         try:
             image = way_back if update.stage in _WAY_BACK and way_back else self._image(claim)
-            return await self._images.serve(claim.run, claim.device, image, lasts=self._rule().patience)
+            return await self._images.serve(claim.run, claim.device, image, pickup)
         except (RejectedError, TransientError):
             if update.stage is Stage.STAGING:
                 raise
@@ -285,21 +296,28 @@ class Updates:
     def _take_back(self, claim: Claim, before: Update, tx: Transaction) -> None:
         locks.check(tx, key_of(claim), self._around.present())
         inbox.note_unsent(tx, claim.run)
-        updates.save(tx, claim.run, claim.device, before, at=self._around.stamp().at)
+        updates.save(tx, claim.run, before, at=self._around.stamp().at)
 
-    async def _record(self, claim: Claim, update: Update, *, sending: str | None = None) -> None:
-        """Write where the update stands, under a lock that is ours."""
-        await self._store.write(partial(self._write, claim, update, sending))
+    async def _record(
+        self, claim: Claim, update: Update, *, sending: str | None = None, ticket: str | None = None
+    ) -> None:
+        """Write where the update stands, under a lock that is ours; at the beginning with its ticket."""
+        await self._store.write(partial(self._write, claim, update, sending, ticket))
         watch = self._watches.get(claim.run)
         if watch is not None:
             watch.update = update
 
-    def _write(self, claim: Claim, update: Update, sending: str | None, tx: Transaction) -> None:
+    def _write(
+        self, claim: Claim, update: Update, sending: str | None, ticket: str | None, tx: Transaction
+    ) -> None:
         locks.check(tx, key_of(claim), self._around.present())
         stamp = self._around.stamp()
         if sending is not None:
             inbox.note_sent(tx, claim.run)
-        updates.save(tx, claim.run, claim.device, update, at=stamp.at)
+        if ticket is None:
+            updates.save(tx, claim.run, update, at=stamp.at)
+        else:
+            updates.begin(tx, claim.run, claim.device, update, ticket=ticket, at=stamp.at)
         detail: dict[str, JsonValue] = {
             "artifact": update.artifact,
             "sha256": update.sha256,

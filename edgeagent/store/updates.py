@@ -9,17 +9,20 @@ from typing import Final
 
 from edgeagent.contracts.update import Stage
 from edgeagent.core.firmware import Update
+from edgeagent.errors import BrokenInvariantError
 from edgeagent.ids import ArtifactId, DeviceId, Digest
 from edgeagent.store.database import Snapshot, Transaction
 
 _OF: Final = """
 SELECT stage, artifact, sha256, earlier, wanted, percent, runs FROM updates WHERE run = :run
 """
+_TICKET_OF: Final = "SELECT ticket FROM updates WHERE run = :run"
+_BEGIN: Final = """
+INSERT INTO updates (run, device, stage, ticket, artifact, sha256, earlier, wanted, percent, runs, at)
+VALUES (:run, :device, :stage, :ticket, :artifact, :sha256, :earlier, :wanted, :percent, :runs, :at)
+"""
 _SAVE: Final = """
-INSERT INTO updates (run, device, stage, artifact, sha256, earlier, wanted, percent, runs, at)
-VALUES (:run, :device, :stage, :artifact, :sha256, :earlier, :wanted, :percent, :runs, :at)
-ON CONFLICT (run) DO UPDATE
-   SET stage = excluded.stage, percent = excluded.percent, runs = excluded.runs, at = excluded.at
+UPDATE updates SET stage = :stage, percent = :percent, runs = :runs, at = :at WHERE run = :run
 """
 
 
@@ -29,13 +32,23 @@ def of(db: Snapshot, run: int) -> Update | None:
     return None if row is None else _update(row)
 
 
-def save(tx: Transaction, run: int, device: DeviceId, update: Update, *, at: str) -> None:
-    """Record where an update stands; what it is and what was before it stay as they were first recorded."""
+def ticket_of(db: Snapshot, run: int) -> str | None:
+    """The secret of the update of a run, of which the address of its file is made; None as for ``of``.
+
+    It is told to nobody but the device, as that address, and stands in no log, trail or report.
+    """
+    row = db.row(_TICKET_OF, {"run": run})
+    return None if row is None else str(row["ticket"])
+
+
+def begin(tx: Transaction, run: int, device: DeviceId, update: Update, *, ticket: str, at: str) -> None:
+    """Record an update for the first time, with a new secret of its own."""
     tx.execute(
-        _SAVE,
+        _BEGIN,
         {
             "run": run,
             "device": device,
+            "ticket": ticket,
             "stage": update.stage,
             "artifact": update.artifact,
             "sha256": update.sha256,
@@ -46,6 +59,19 @@ def save(tx: Transaction, run: int, device: DeviceId, update: Update, *, at: str
             "at": at,
         },
     )
+
+
+def save(tx: Transaction, run: int, update: Update, *, at: str) -> None:
+    """Record where an update stands; what it is and what was before it stay as they were first recorded.
+
+    Raises:
+        BrokenInvariantError: it has not begun.
+    """
+    moved = tx.execute(
+        _SAVE, {"run": run, "stage": update.stage, "percent": update.percent, "runs": update.runs, "at": at}
+    )
+    if moved != 1:
+        raise BrokenInvariantError(f"the update of run {run} has not begun")
 
 
 def _update(row: sqlite3.Row) -> Update:

@@ -12,7 +12,7 @@ from edgeagent.contracts.mqtt import Outgoing
 from edgeagent.core.catalogue import Artifact, Catalogue, Signed
 from edgeagent.errors import RejectedError, StorageError
 from edgeagent.ids import ArtifactId, DeviceId, Digest
-from edgeagent.ports.firmware import Image
+from edgeagent.ports.firmware import Image, Pickup
 from tests.support.clocks import NOON
 from tests.support.fake_bus import FakeBus
 
@@ -119,12 +119,14 @@ class Shelf:
         images: what may be installed.
         served: for which runs something is served, and under which address.
         is_empty: whether nothing was fetched yet.
+        tickets: of all that was served, in this order.
     """
 
     def __init__(self, images: Sequence[Image] = ()) -> None:
         self.images = list(images)
         self.served: dict[int, tuple[Image, str]] = {}
         self.is_empty = False
+        self.tickets: list[str] = []
 
     @property
     def catalogue(self) -> Catalogue:
@@ -155,9 +157,9 @@ class Shelf:
         del device
         return next((image for image in self.images if image.version == version), None)
 
-    async def serve(self, run: int, device: DeviceId, image: Image, *, lasts: timedelta) -> str:
+    async def serve(self, run: int, device: DeviceId, image: Image, pickup: Pickup) -> str:
         """Under an address of its own."""
-        del lasts
+        self.tickets.append(pickup.ticket)
         if self.is_empty:
             raise StorageError(f"{image.artifact} is not here yet")
         self.served[run] = (image, f"http://192.0.2.1:8080/{run}/{device}/{image.sha256[:8]}")

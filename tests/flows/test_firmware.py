@@ -337,6 +337,27 @@ async def test_nobody_else_has_the_device_in_the_middle_whoever_works_the_update
     assert player.begun == [NEW]
 
 
+@pytest.mark.requirement("F3", "R1")
+async def test_a_hub_that_starts_anew_serves_the_file_where_the_device_was_told_and_tells_nobody_where(
+    hub: Hub, player: Player
+) -> None:
+    command = install(hub)
+    await hub.admits(command)
+    await hub.is_killed(CrashPoint.STEP_SENT, nth=2)
+    await hub.starts_anew()
+    player.comes_online()
+    await hub.settles()
+
+    await hub.works()
+
+    assert (await hub.ended(command)).outcome is Outcome.SUCCEEDED
+    [ticket] = set(hub.shelf.tickets)
+    assert len(hub.shelf.tickets) > 1
+    assert len(ticket) == 22
+    written = hub.rows("SELECT detail FROM audit") + hub.rows("SELECT data FROM outbox")
+    assert not any(ticket in str(row) for row in written)
+
+
 @pytest.mark.requirement("L6")
 async def test_one_bridge_is_updated_through_at_a_time(hub: Hub) -> None:
     first, second = await hub.player(bridge="attic"), await hub.player(device_id("player-2"), bridge="attic")

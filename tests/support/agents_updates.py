@@ -24,7 +24,7 @@ from edgeagent.issuer.commands import SignedCommand
 from tests.cli.building import typed
 from tests.firmware_sim.process import FleetProcess
 from tests.support.agents_worker import WorkedVenue
-from tests.support.brokers import wait_until
+from tests.support.brokers import free_port, wait_until
 from tests.support.stores import query
 
 _PATIENCE: Final = 90.0
@@ -101,6 +101,7 @@ class UpdatingVenue(WorkedVenue):
         faults: of the appliances, as ``firmware_sim`` takes them.
         maker: the public key of whoever signs images.
         patience: how long an update may take.
+        retry: how long an appliance waits before it tries a download again.
 
     Attributes:
         worker: the worker.
@@ -115,6 +116,7 @@ class UpdatingVenue(WorkedVenue):
         faults: Sequence[dict[str, JsonValue]] = (),
         maker: bytes | None = None,
         patience: str = "40s",
+        retry: str = "200ms",
     ) -> None:
         artifacts = {ArtifactId(each.name): frozenset({each.digest}) for each in images}
         super().__init__(folder, terms={"artifacts": artifacts})
@@ -123,6 +125,7 @@ class UpdatingVenue(WorkedVenue):
         self._faults = list(faults)
         self._maker = maker
         self._patience = patience
+        self._retry = retry
 
     @override
     def open(self) -> None:
@@ -176,7 +179,7 @@ class UpdatingVenue(WorkedVenue):
         words = [
             *("--broker", f"{self.broker.host}:{self.broker.port}"),
             *("--specifications", str(specifications), "--journal", str(self._journal_path)),
-            *("--period", "1h", "--transfer", "200ms"),
+            *("--period", "1h", "--transfer", "200ms", "--retry", self._retry),
         ]
         if self._faults:
             words += ["--faults", str(faults)]
@@ -194,7 +197,8 @@ class UpdatingVenue(WorkedVenue):
         repository = self._published()
         root.write_bytes((repository / "metadata/1.root.json").read_bytes())
         policy = f'[policy]\nsource = "{repository}"\nroot = "{root.name}"\nrefresh = "1s"\n'
-        firmware = '[firmware]\nlisten = "127.0.0.1:0"\n'
+        # A port that stays, so that a device may go on fetching from an agent that has started anew.
+        firmware = f'[firmware]\nlisten = "127.0.0.1:{free_port()}"\n'
         return "\n".join(kept) + "\n" + policy + firmware
 
     def _published(self) -> Path:

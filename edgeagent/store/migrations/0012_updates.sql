@@ -7,6 +7,7 @@ CREATE TABLE updates (
         'astray', 'reverting', 'reverted', 'stuck')),
     artifact TEXT NOT NULL,
     sha256   TEXT NOT NULL,
+    ticket   TEXT NOT NULL CHECK (length(ticket) >= 16), -- secret: what the address of its file is made of
     earlier  TEXT NOT NULL,                         -- the version before
     wanted   TEXT NOT NULL,                         -- the version of the file
     percent  INTEGER CHECK (percent BETWEEN 0 AND 100),
