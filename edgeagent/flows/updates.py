@@ -33,8 +33,8 @@ from edgeagent.core.firmware import (
     Update,
     following,
 )
+from edgeagent.core.profile.facts import too_low
 from edgeagent.core.profile.firmware import FirmwarePlan
-from edgeagent.core.shadow import Shadow
 from edgeagent.core.work import Claim, StepName
 from edgeagent.errors import RejectedError, SuspiciousError, TransientError
 from edgeagent.flows.claims import about, fields_of, key_of
@@ -226,7 +226,7 @@ class Updates:
         return self._images.find(ArtifactId(str(given["artifact"])), Digest(str(given["digest"])))
 
     async def _pickup(self, claim: Claim, recorded: Update | None) -> Pickup:
-        """How the device may fetch: after a restart at the same address, which it was told and may try again."""
+        """How the device may fetch: after a restart at the same address, which it may try again."""
         held = None
         if recorded is not None:
             held = await self._store.read(partial(updates.ticket_of, run=claim.run))
@@ -238,6 +238,9 @@ class Updates:
         recipe = None if device is None else device.compiled.profile.firmware
         if device is None or recipe is None:
             raise RejectedError("the device cannot be updated any more")
+        low = too_low(device.compiled.charges, device.shadow) if update.stage is Stage.STAGING else ""
+        if low:
+            raise RejectedError(low)
         way_back = self._images.earlier(claim.device, update.earlier) if recipe.reversible else None
         is_back = update.stage in _WAY_BACK
         url = await self._address(claim, update, way_back, pickup)
@@ -246,8 +249,6 @@ class Updates:
             version=update.earlier if is_back else update.wanted,
             number=randbits(_NUMBER_BITS),
         )
-        if update.stage is Stage.STAGING:
-            _check_fits(plan, device.shadow)
         return plan, way_back is not None and not (is_back and url is None)
 
     async def _address(
@@ -338,12 +339,3 @@ class Updates:
         if watch is None:
             raise RejectedError("nothing is served for it")
         return watch
-
-
-def _check_fits(plan: FirmwarePlan, shadow: Shadow) -> None:
-    """Refuse a device that is not fit to be updated; what is not known of it stands in nobody's way."""
-    for charge in plan.requires:
-        held = shadow.state.get(charge.reading)
-        value = None if held is None else held.value
-        if isinstance(value, int | float) and value < charge.at_least:
-            raise RejectedError(f"{charge.reading} is {value:g}, at least {charge.at_least:g} is needed")

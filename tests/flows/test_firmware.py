@@ -283,6 +283,23 @@ async def test_an_empty_battery_is_no_time_for_an_update(hub: Hub, player: Playe
     assert player.urls == []
 
 
+async def test_a_battery_that_is_known_to_be_empty_is_refused_before_anything_is_sent(
+    hub: Hub, player: Player
+) -> None:
+    player.shows["battery"] = 69
+    player.tells()
+    await hub.settles()
+    command = install(hub)
+    await hub.admits(command)
+
+    await hub.works()
+
+    receipt = await hub.ended(command)
+    assert (receipt.outcome, receipt.reason) == (Outcome.REFUSED, Reason.UNFIT_STATE)
+    assert (player.asked, player.urls, hub.shelf.tickets) == (0, [], [])
+    assert hub.rows("SELECT stage FROM updates") == []
+
+
 async def test_an_address_that_the_device_does_not_take_sets_nothing_off(hub: Hub, player: Player) -> None:
     hub.bus.reacts(f"{PLAYER}/set/address", lambda _: player.says(address="http://192.0.2.1/cut"))
     command = install(hub)

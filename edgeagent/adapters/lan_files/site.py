@@ -112,10 +112,8 @@ class LanFiles:
             async with self._turn:
                 if self._listener is None:
                     self._listener = await self._listen()
-            asked = _Asked(
-                device, until, address, secrets.token_urlsafe(_TOKEN_BYTES) if token is None else token
-            )
-            live = self._made(asked, files, self._listener.port)
+            token = secrets.token_urlsafe(_TOKEN_BYTES) if token is None else token
+            live = self._made(_Asked(device, until, address, token), files, self._listener.port)
         except BaseException:
             close_all(files)
             raise

@@ -56,7 +56,6 @@ class FirmwarePlan:
         steps: what is sent, in this order; each when the one before is over.
         verification: the last step, whatever the profile says.
         cancel: how a running update is called off; None where it cannot be.
-        requires: what must be so before.
         parent: what is occupied beside the device.
         lasts: at most so long.
     """
@@ -64,7 +63,6 @@ class FirmwarePlan:
     steps: tuple[UpdateStep, ...]
     verification: Verification
     cancel: Step | None
-    requires: tuple[Charge, ...]
     parent: Parent | None
     lasts: timedelta
 
@@ -104,7 +102,6 @@ def update_plan(outline: Outline, *, url: str, version: str, number: int) -> Fir
         steps=steps,
         verification=verification,
         cancel=None if recipe.cancel is None else _cancel(recipe.cancel, next(grounds)),
-        requires=_requires(recipe, outline),
         parent=parent_of(outline.profile, recipe.occupies, outline.scope),
         lasts=sum((step.within + (step.returns or timedelta(0)) for step in steps), recipe.settles),
     )
@@ -188,8 +185,11 @@ def _cancel(cancel: Cancel, ground: Ground) -> Step:
     )
 
 
-def _requires(recipe: FirmwareRecipe, outline: Outline) -> tuple[Charge, ...]:
-    names = outline.names_for(None)
+def charges_of(outline: Outline) -> tuple[Charge, ...]:
+    """What must be so before an update of the device begins, where it is known."""
+    recipe, names = outline.profile.firmware, outline.names_for(None)
+    if recipe is None:
+        return ()
     return tuple(
         Charge(names[each.reading], each.at_least) for each in recipe.require if each.reading in names
     )

@@ -5,16 +5,21 @@ from datetime import timedelta
 
 import pytest
 
+from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.sources import Value
 from edgeagent.core.profile.compile import CompiledDevice
+from edgeagent.core.profile.facts import Facts
 from edgeagent.core.profile.load import load
+from edgeagent.core.shadow import Shadow, TelemetryReading
 from edgeagent.core.updating import Running
 from edgeagent.errors import MalformedError
+from edgeagent.ids import ReadingName
 from tests.core.profile.building import FAMILIES, family, made, shelly, tasmota, thing
 
 pytestmark = [pytest.mark.requirement("M1"), pytest.mark.requirement("F4")]
 
 URL = "http://192.0.2.1:8070/f/0123456789abcdef"
+INSTALL = {"artifact": "player-2.0.0", "digest": "2" * 64}
 PLAYER = (FAMILIES / "url-and-progress.toml").read_text("utf-8")
 
 
@@ -31,7 +36,7 @@ def test_a_tasmota_is_given_the_address_and_then_told_to_fetch() -> None:
         ("upgrade", "cmnd/plug-a/Upgrade", b"1"),
     ]
     assert [step.returns for step in plan.steps] == [None, timedelta(minutes=5)]
-    assert (plan.cancel, plan.parent, plan.requires) == (None, None, ())
+    assert (plan.cancel, plan.parent) == (None, None)
     assert plan.verification.reading == "firmware"
 
 
@@ -60,7 +65,21 @@ def test_a_plan_lasts_as_long_as_its_steps_and_their_returns_together() -> None:
     plan = player().firmware(url=URL, version="2.0.0", number=7)
 
     assert plan.lasts == timedelta(minutes=20 + 3 + 2)
-    assert [(each.reading, each.at_least) for each in plan.requires] == [("battery", 70)]
+    assert [(each.reading, each.at_least) for each in player().charges] == [("battery", 70)]
+
+
+@pytest.mark.parametrize(
+    ("battery", "why"),
+    [(None, ""), (70, ""), (100, ""), (69.5, "battery is 69.5, at least 70 is needed")],
+)
+def test_an_update_is_refused_where_the_battery_is_known_to_be_too_low(
+    battery: float | None, why: str
+) -> None:
+    shadow = Shadow(version=0, etag="")
+    if battery is not None:
+        shadow.telemetry[ReadingName("battery")] = TelemetryReading(battery, 0)
+
+    assert Facts(player()).unfit(ActionName.INSTALL, INSTALL, shadow) == why
 
 
 def test_the_same_plan_is_made_again_after_a_restart() -> None:
