@@ -146,7 +146,8 @@ async def build(
         keeping=keeping,
         files=fetching(config, path, store, trust, around),
     )
-    return await hub.join(clock, Worlds(devices, trust, around, key.public), settling)
+    worlds = Worlds(devices, trust, around, key.public, serves_files=config.firmware is not None)
+    return await hub.join(clock, worlds, settling)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

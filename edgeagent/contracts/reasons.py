@@ -73,6 +73,10 @@ class Reason(StrEnum):
     ARTIFACT_MISFIT = "artifact_misfit", "The artifact is for another family, model or hardware."
     ARTIFACT_TOO_OLD = "artifact_too_old", "The artifact's version is below the floor of this model."
     ARTIFACT_NOT_NEWER = "artifact_not_newer", "The device runs this version or a later one."
+    SERVES_NO_FILES = (
+        "serves_no_files",
+        "Devices cannot fetch files from this hub: its configuration has no [firmware].",
+    )
     UNFIT_STATE = "unfit_state", "The device is not in a state in which this can be done."
     STALE = "stale", "The device's state has changed since the issuer decided."
     OPERATION_RUNNING = "operation_running", "The same operation is being carried out."

@@ -4,6 +4,7 @@
     signed      the catalogue lists it with that very sha256, and its metadata are in time: it is what it says
     fitting     it is for this family, model and hardware
     later       it is not below the model's floor, and the device runs an earlier version
+    served      devices can fetch files from this hub
 
 Never by an address. All of it is asked again right before the act: what was let in is stopped when its
 approval or its signature was taken back. Without a catalogue (at the queue of a policy that is no
@@ -37,7 +38,7 @@ def not_installed(command: Command, policy: Policy, world: World) -> Refuse | No
         artifact, sha256 = artifact_id(named), digest(given)
     except MalformedError:
         return None
-    return _unapproved(artifact, sha256, policy) or _unsigned(artifact, sha256, world)
+    return _unapproved(artifact, sha256, policy) or _unsigned(artifact, sha256, world) or _unserved(world)
 
 
 def unfit(artifact: ArtifactId, policy: Policy, world: World) -> Refuse | None:
@@ -45,7 +46,8 @@ def unfit(artifact: ArtifactId, policy: Policy, world: World) -> Refuse | None:
     listed = None if world.catalogue is None else world.catalogue.listed.get(artifact)
     if listed is None:
         return Refuse(Reason.ARTIFACT_UNSIGNED, f"nobody signs for {artifact}")
-    return _unapproved(artifact, listed.sha256, policy) or _unsigned(artifact, listed.sha256, world)
+    sha256 = listed.sha256
+    return _unapproved(artifact, sha256, policy) or _unsigned(artifact, sha256, world) or _unserved(world)
 
 
 def _unapproved(artifact: ArtifactId, sha256: Digest, policy: Policy) -> Refuse | None:
@@ -73,6 +75,10 @@ def _unsigned(artifact: ArtifactId, sha256: Digest, world: World) -> Refuse | No
         until = f"{listed.signed.until:%Y-%m-%dT%H:%M:%SZ}"
         return Refuse(Reason.ARTIFACT_UNSIGNED, f"the metadata of {listed.signed.group} ended at {until}")
     return _misfit(listed, world.appliance) or _too_old(listed, catalogue, world.appliance)
+
+
+def _unserved(world: World) -> Refuse | None:
+    return None if world.serves_files else Refuse(Reason.SERVES_NO_FILES)
 
 
 def _misfit(artifact: Artifact, appliance: Appliance | None) -> Refuse | None:
