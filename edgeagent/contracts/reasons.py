@@ -102,6 +102,7 @@ class Reason(StrEnum):
     ROLLOUT_PAUSED = "rollout_paused", "A person at the hub has paused the update of its list."
     ROLLOUT_STOPPED = "rollout_stopped", "Too many devices of its list ended badly; a person has to look."
     ROLLOUT_ABORTED = "rollout_aborted", "A person at the hub has called off what was not begun of its list."
+    CALLED_OFF = "called_off", "A person at the hub has called it off before anything was set off."
     RETRY_THRESHOLD = "retry_threshold", "It had to be tried more often than the policy takes for normal."
 
     # It was tried.

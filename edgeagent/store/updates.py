@@ -24,6 +24,12 @@ VALUES (:run, :device, :stage, :ticket, :artifact, :sha256, :earlier, :wanted, :
 _SAVE: Final = """
 UPDATE updates SET stage = :stage, percent = :percent, runs = :runs, at = :at WHERE run = :run
 """
+# Only what the device may still be at.
+_CALL_OFF: Final = """
+UPDATE updates SET called_off = 1
+ WHERE run = :run AND called_off = 0 AND stage IN ('triggered', 'installing')
+"""
+_NOT_CALLED_OFF: Final = "UPDATE updates SET called_off = 0 WHERE run = :run AND called_off = 1"
 
 
 def of(db: Snapshot, run: int) -> Update | None:
@@ -72,6 +78,16 @@ def save(tx: Transaction, run: int, update: Update, *, at: str) -> None:
     )
     if moved != 1:
         raise BrokenInvariantError(f"the update of run {run} has not begun")
+
+
+def call_off(tx: Transaction, run: int) -> bool:
+    """Record that the message leaves now that calls an update off; False if it did before, or is too late."""
+    return tx.execute(_CALL_OFF, {"run": run}) == 1
+
+
+def not_called_off(tx: Transaction, run: int) -> None:
+    """Take that back: it is known not to have left."""
+    tx.execute(_NOT_CALLED_OFF, {"run": run})
 
 
 def _update(row: sqlite3.Row) -> Update:

@@ -17,7 +17,7 @@ from edgeagent.core.profile.commands import Commands, Work
 from edgeagent.core.profile.decode import AVAILABILITY, Decoded, Presence, TopicReader
 from edgeagent.core.profile.drafts import Carries, TopicDraft
 from edgeagent.core.profile.extraction import Names
-from edgeagent.core.profile.firmware import FirmwarePlan, charges_of, topics_of, update_plan
+from edgeagent.core.profile.firmware import FirmwarePlan, cancel_step, charges_of, topics_of, update_plan
 from edgeagent.core.profile.layout import Layout, Outline
 from edgeagent.core.profile.match import covers
 from edgeagent.core.profile.parameters import Gateway, ParameterValue, identifying, settle
@@ -169,6 +169,14 @@ class CompiledDevice:
             MalformedError: the family is not updated over the air, or cannot take such an address or version.
         """
         return update_plan(self._outline, url=url, version=version, number=number)
+
+    def cancel(self, *, number: int) -> Step | None:
+        """How an installation that runs is called off; None where it cannot be.
+
+        Args:
+            number: as of ``plan``.
+        """
+        return cancel_step(self._outline, number=number)
 
 
 def compile_device(

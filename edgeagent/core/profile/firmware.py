@@ -55,14 +55,12 @@ class FirmwarePlan:
     Attributes:
         steps: what is sent, in this order; each when the one before is over.
         verification: the last step, whatever the profile says.
-        cancel: how a running update is called off; None where it cannot be.
         parent: what is occupied beside the device.
         lasts: at most so long.
     """
 
     steps: tuple[UpdateStep, ...]
     verification: Verification
-    cancel: Step | None
     parent: Parent | None
     lasts: timedelta
 
@@ -101,7 +99,6 @@ def update_plan(outline: Outline, *, url: str, version: str, number: int) -> Fir
     return FirmwarePlan(
         steps=steps,
         verification=verification,
-        cancel=None if recipe.cancel is None else _cancel(recipe.cancel, next(grounds)),
         parent=parent_of(outline.profile, recipe.occupies, outline.scope),
         lasts=sum((step.within + (step.returns or timedelta(0)) for step in steps), recipe.settles),
     )
@@ -175,6 +172,19 @@ def _meter(rule: Gauge, ground: Ground) -> Meter:
         percent=None if rule.percent is None else getter(path(rule.percent)),
         remaining=None if rule.remaining is None else getter(path(rule.remaining)),
     )
+
+
+def cancel_step(outline: Outline, *, number: int) -> Step | None:
+    """Make the message that calls a running update off; None where the family has none.
+
+    Args:
+        outline: of the device.
+        number: 31 bits that nobody can guess.
+    """
+    recipe = outline.profile.firmware
+    if recipe is None or recipe.cancel is None:
+        return None
+    return _cancel(recipe.cancel, next(_grounds(outline, {}, number)))
 
 
 def _cancel(cancel: Cancel, ground: Ground) -> Step:

@@ -12,6 +12,7 @@ CREATE TABLE updates (
     wanted   TEXT NOT NULL,                         -- the version of the file
     percent  INTEGER CHECK (percent BETWEEN 0 AND 100),
     runs     TEXT NOT NULL,                         -- the version that was told last; empty: none was
+    called_off INTEGER NOT NULL DEFAULT 0 CHECK (called_off IN (0, 1)), -- the message that does so is sent once
     at       TEXT NOT NULL                          -- RFC 3339: when it came to this stage, the best guess
 ) STRICT;
 

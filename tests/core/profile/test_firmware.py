@@ -36,7 +36,7 @@ def test_a_tasmota_is_given_the_address_and_then_told_to_fetch() -> None:
         ("upgrade", "cmnd/plug-a/Upgrade", b"1"),
     ]
     assert [step.returns for step in plan.steps] == [None, timedelta(minutes=5)]
-    assert (plan.cancel, plan.parent) == (None, None)
+    assert (tasmota().cancel(number=7), plan.parent) == (None, None)
     assert plan.verification.reading == "firmware"
 
 
@@ -53,7 +53,7 @@ def test_a_shelly_is_told_by_one_request_with_our_number() -> None:
 
 def test_each_message_of_an_update_has_a_number_of_its_own() -> None:
     plan = player().firmware(url=URL, version="2.0.0", number=2**31 - 1)
-    (step,), cancel = plan.steps, plan.cancel
+    (step,), cancel = plan.steps, player().cancel(number=0)
 
     assert json.loads(step.payload) == {"url": URL, "version": "2.0.0", "request": 2**31 - 1}
     assert cancel is not None
