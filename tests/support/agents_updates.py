@@ -61,7 +61,7 @@ approvals = {{ at_hub = true }}
 tier = "low"
 
 [firmware]
-soak = "2s"
+soak = "{soak}"
 patience = "{patience}"
 
 [tiers.high]
@@ -100,6 +100,7 @@ class UpdatingVenue(WorkedVenue):
         images: what may be installed.
         faults: of the appliances, as ``firmware_sim`` takes them.
         maker: the public key of whoever signs images.
+        soak: how long a version has to stay.
         patience: how long an update may take.
         retry: how long an appliance waits before it tries a download again.
 
@@ -115,6 +116,7 @@ class UpdatingVenue(WorkedVenue):
         images: Sequence[Released],
         faults: Sequence[dict[str, JsonValue]] = (),
         maker: bytes | None = None,
+        soak: str = "2s",
         patience: str = "40s",
         retry: str = "200ms",
     ) -> None:
@@ -124,6 +126,7 @@ class UpdatingVenue(WorkedVenue):
         self._images = {each.name: each for each in images}
         self._faults = list(faults)
         self._maker = maker
+        self._soak = soak
         self._patience = patience
         self._retry = retry
 
@@ -184,7 +187,7 @@ class UpdatingVenue(WorkedVenue):
         if self._faults:
             words += ["--faults", str(faults)]
         if self._maker is not None:
-            (self.folder / "maker.pub").write_bytes(self._maker)
+            (self.folder / "maker.pub").write_text(self._maker.hex())
             words += ["--maker", str(self.folder / "maker.pub")]
         self.fleet = FleetProcess(words)
         self.fleet.until_ready()
@@ -206,7 +209,7 @@ class UpdatingVenue(WorkedVenue):
         venue, policy = self.folder / "issuer", self.folder / "policy.toml"
         (self.folder / "passphrase").write_text("correct horse battery\n")
         keys = {"desk": self.keys.desk.public.hex(), "clock": self.keys.time.public.hex()}
-        policy.write_text(_POLICY.format(**keys, patience=self._patience))
+        policy.write_text(_POLICY.format(**keys, soak=self._soak, patience=self._patience))
         self._types("init", str(venue), "--policy", str(policy))
         groups = {each.family.partition("-")[0] for each in self._images.values()}
         for group in sorted(groups):
