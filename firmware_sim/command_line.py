@@ -55,8 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         within = duration(asked.within, "--within")
         load = None if asked.burst is None else Burst(count=asked.burst, rate=asked.rate)
         with opened(asked.journal) as journal:
+            broker = _broker(asked.broker)
             world = World(
-                broker=_broker(asked.broker),
+                broker=broker,
+                address=broker.seen_from(),
                 journal=journal,
                 seed=asked.seed,
                 timing=Timing(

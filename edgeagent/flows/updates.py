@@ -37,6 +37,7 @@ from edgeagent.core.profile.facts import too_low
 from edgeagent.core.profile.firmware import FirmwarePlan
 from edgeagent.core.work import Claim, StepName
 from edgeagent.errors import RejectedError, SuspiciousError, TransientError
+from edgeagent.flows.appliances import address_of
 from edgeagent.flows.claims import about, fields_of, key_of
 from edgeagent.flows.confirmations import Confirmations
 from edgeagent.flows.loans import Loans
@@ -230,7 +231,12 @@ class Updates:
         held = None
         if recorded is not None:
             held = await self._store.read(partial(updates.ticket_of, run=claim.run))
-        return Pickup(ticket=held or token_urlsafe(_TICKET_BYTES), lasts=self._rule().patience)
+        device = self._worlds.devices.get(claim.device)
+        return Pickup(
+            ticket=held or token_urlsafe(_TICKET_BYTES),
+            lasts=self._rule().patience,
+            address=None if device is None else address_of(device),
+        )
 
     async def _plan(self, claim: Claim, update: Update, pickup: Pickup) -> tuple[FirmwarePlan, bool]:
         """What is sent, with the file's address in it; and whether the device can be taken back."""

@@ -14,6 +14,7 @@ from firmware_sim.journal import What
 from tests.firmware_sim.images import a_tasmota_image
 from tests.support.agents_updates import Released, UpdatingVenue
 from tests.support.brokers import wait_until
+from tests.support.stores import query
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("F4", "S2", "W1")]
 
@@ -78,8 +79,12 @@ def test_a_plug_is_updated_by_the_worker(venue: UpdatingVenue) -> None:
     venue.opens(PLUG)
 
     order = venue.installs(PLUG, NEW.name)
+    wait_until(lambda: "installing" in venue.stages(order), "the update to be under way", within=30)
+    refused = venue.agent.run("firmware", "cancel", order.command.id, "--reason", "guests are here")
     receipt = venue.end_of(order)
 
+    # A Tasmota that has begun cannot be called off.
+    assert (refused.returncode, refused.stdout) == (1, "")
     assert receipt.outcome is Outcome.SUCCEEDED, receipt
     assert receipt.update is not None
     assert (receipt.update.runs, receipt.update.sha256) == (NEW.version, NEW.digest)
@@ -105,36 +110,44 @@ FAULTS: Final[dict[str, tuple[dict[str, JsonValue] | None, Outcome]]] = {
 """What goes wrong with a plug, and how its update ends."""
 
 
-@pytest.mark.requirement("F6", "R1")
+@pytest.mark.requirement("F3", "F6", "R1")
 def test_whatever_goes_wrong_with_a_device_its_update_comes_to_the_right_end(tmp_path: Path) -> None:
     places = dict(zip(FAULTS, range(1, 20), strict=False))
-    small, wrong = len(FAULTS) + 1, len(FAULTS) + 2
+    small, wrong, astray = len(FAULTS) + 1, len(FAULTS) + 2, len(FAULTS) + 3
     faults: list[dict[str, JsonValue]] = [
         {**more, "fault": name, "appliance": address(places[name])}
         for name, (more, _) in FAULTS.items()
         if more is not None
     ]
     appliances = [*(plug(place) for place in places.values()), plug(small, flash="1m"), plug(wrong)]
+    # It fetches from another address than it tells; of all others the address that they tell is theirs.
+    appliances.append(plug(astray, address="127.0.0.9"))
     images = [NEW, MINIMAL, OF_ANOTHER_CHIP]
     with UpdatingVenue(tmp_path, appliances=appliances, images=images, faults=faults) as venue:
-        venue.opens(*(address(place) for place in range(1, wrong + 1)))
+        venue.opens(*(address(place) for place in range(1, astray + 1)))
 
         orders = {name: venue.installs(address(place), NEW.name) for name, place in places.items()}
         orders["one megabyte"] = venue.installs(address(small), NEW.name)
         orders["another chip"] = venue.installs(address(wrong), OF_ANOTHER_CHIP.name)
+        orders["another address"] = venue.installs(address(astray), NEW.name)
         ends = {name: venue.end_of(order) for name, order in orders.items()}
 
         expected = {name: outcome for name, (_, outcome) in FAULTS.items()}
         expected |= {"one megabyte": Outcome.SUCCEEDED, "another chip": Outcome.FAILED}
+        expected |= {"another address": Outcome.FAILED}
         assert {name: end.outcome for name, end in ends.items()} == expected, ends
-        assert {upgrades(venue, address(place)) for place in range(1, wrong + 1)} == {1}
+        assert {upgrades(venue, address(place)) for place in range(1, astray + 1)} == {1}
         honest = {place for name, place in places.items() if name not in {"tells_old", "vanish"}} | {
             small,
             wrong,
+            astray,
         }
         truly = {place for place in honest if runs(venue, place) == "14.2.0"}
         good = {name for name, end in ends.items() if end.outcome is Outcome.SUCCEEDED}
         assert truly == {place for name, place in places.items() if name in good} | {small}
+        assert venue.agent.stop() == 0
+        told = "SELECT count(*) > 0 FROM audit WHERE detail LIKE '%other_address%'"
+        assert query(venue.agent.database, told) == [(1,)]
 
 
 @pytest.mark.requirement("L3", "R5")
