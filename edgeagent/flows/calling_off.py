@@ -103,9 +103,9 @@ class CallingOff:
             around.outbox.stored({Stream.RECORD}, 1)
             outcome = Outcome.REFUSED if row.state is State.RUNNING else Outcome.CANCELLED
             around.metrics.commands_settled.labels(outcome).inc()
-            await self.desk.updates.let_go(row.run)
             if written.token is not None:
                 self.desk.forget(written.token, row.device)
+            await self.desk.updates.let_go(row.run)
             self.desk.wake()
         else:
             answer, words = await self._send(row, written.step)

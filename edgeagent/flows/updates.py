@@ -33,10 +33,11 @@ from edgeagent.core.firmware import (
     Update,
     following,
 )
+from edgeagent.core.lifecycle import FINAL
 from edgeagent.core.profile.facts import too_low
 from edgeagent.core.profile.firmware import FirmwarePlan
 from edgeagent.core.work import Claim, StepName
-from edgeagent.errors import RejectedError, SuspiciousError, TransientError
+from edgeagent.errors import LostRaceError, RejectedError, SuspiciousError, TransientError
 from edgeagent.flows.appliances import address_of
 from edgeagent.flows.claims import about, fields_of, key_of
 from edgeagent.flows.confirmations import Confirmations
@@ -97,10 +98,16 @@ class Updates:
             # Whoever has taken it over goes on with what was sent, and with what was seen.
             return Served(update, watch.terms)
         pickup = await self._pickup(claim, recorded)
-        plan, can_go_back = await self._plan(claim, update, pickup)
+        try:
+            plan, can_go_back = await self._plan(claim, update, pickup)
+            if recorded is None:
+                await self._record(claim, update, ticket=pickup.ticket)
+            # Whoever calls it off takes the device away, also in the meantime.
+            self._loans.of(claim)
+        except LostRaceError:
+            await self._close_if_over(claim.run)
+            raise
         terms = self._terms(plan, can_go_back=can_go_back)
-        if recorded is None:
-            await self._record(claim, update, ticket=pickup.ticket)
         if watch is None:
             watch = UpdateWatch(claim.device, update, plan, terms, self._around.clock)
             self._watches[claim.run] = watch
@@ -203,6 +210,12 @@ class Updates:
         if watch is not None:
             self._confirmations.ignore(watch)
         await self._images.withdraw(run)
+
+    async def _close_if_over(self, run: int) -> None:
+        """Serve nothing for a run that has ended while its file was brought."""
+        row = await self._store.read(partial(inbox.by_run, run=run))
+        if row is None or row.state in FINAL:
+            await self.let_go(run)
 
     def _beginning(self, claim: Claim) -> Update:
         """What is to be recorded first: which file, and which version runs now."""

@@ -1,5 +1,6 @@
 """A player whose firmware is updated as a test says, and the shelf that its files lie on."""
 
+import asyncio
 import json
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -120,6 +121,7 @@ class Shelf:
         served: for which runs something is served, and under which address.
         is_empty: whether nothing was fetched yet.
         tickets: of all that was served, in this order.
+        is_open: set while whoever wants a file need not wait for it.
     """
 
     def __init__(self, images: Sequence[Image] = ()) -> None:
@@ -127,6 +129,8 @@ class Shelf:
         self.served: dict[int, tuple[Image, str]] = {}
         self.is_empty = False
         self.tickets: list[str] = []
+        self.is_open = asyncio.Event()
+        self.is_open.set()
 
     @property
     def catalogue(self) -> Catalogue:
@@ -160,6 +164,7 @@ class Shelf:
     async def serve(self, run: int, device: DeviceId, image: Image, pickup: Pickup) -> str:
         """Under an address of its own."""
         self.tickets.append(pickup.ticket)
+        await self.is_open.wait()
         if self.is_empty:
             raise StorageError(f"{image.artifact} is not here yet")
         self.served[run] = (image, f"http://192.0.2.1:8080/{run}/{device}/{image.sha256[:8]}")

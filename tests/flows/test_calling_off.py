@@ -1,5 +1,6 @@
 """A person at the hub calls off the update of one device: what has not begun ends, what runs is told once."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -29,6 +30,7 @@ from tests.flows.rolling import rollouts_of
 from tests.flows.scripted_player import OLD, Player
 from tests.flows.signing import PLAYER, POWER
 from tests.flows.test_firmware import BEFORE, IMAGE, INSTALL, install
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.requirement("F4", "G1")
 
@@ -143,6 +145,24 @@ async def test_what_somebody_works_that_has_set_nothing_off_is_refused_and_never
     await hub.admits(power)
     await hub.works()
     assert (await hub.ended(power)).outcome is Outcome.SUCCEEDED
+
+
+async def test_what_is_called_off_while_its_file_is_brought_is_not_served(hub: Hub, player: Player) -> None:
+    command = install(hub)
+    await hub.admits(command)
+    claim = await hub.claims()
+    hub.shelf.is_open.clear()
+    serving = asyncio.create_task(hub.now.desk.serve(claim))
+    await eventually(lambda: hub.shelf.tickets)
+
+    await called_off(hub, command)
+    hub.shelf.is_open.set()
+
+    with pytest.raises(LostRaceError):
+        await serving
+    assert (hub.shelf.served, player.urls) == ({}, [])
+    assert (await hub.ended(command)).outcome is Outcome.REFUSED
+    assert hub.rows("SELECT stage FROM updates") == []
 
 
 async def test_what_runs_is_told_once_and_ends_by_the_version_that_runs(hub: Hub, player: Player) -> None:
