@@ -21,8 +21,10 @@ FACTS_BYTES: Final = 4096
 """The most bytes of what is said of one."""
 MOST_GROUPS: Final = 32
 """The most groups of models in one repository."""
-MOST_ARTIFACTS: Final = 512
-"""The most artifacts of all groups together."""
+MOST_ARTIFACTS: Final = 128
+"""The most artifacts of a group: no builder takes the room of another."""
+GROUP_BYTES: Final = 256 * 1024
+"""The most bytes of the metadata of a group's role."""
 
 _GROUP: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
 _ROLE: Final = "artifacts-"

@@ -58,6 +58,8 @@ class CatalogueImages:
         found = self._trust.catalogue.listed.get(artifact)
         if found is None or found.sha256 != sha256:
             raise RejectedError(f"nobody signs for {artifact} with that sha256")
+        if doubt := self._trust.catalogue.doubt(found):
+            raise RejectedError(f"what signs for {artifact} is refused: {doubt}")
         if not self._is_approved(found):
             raise RejectedError(f"{artifact} is not approved")
         return _image(found)
@@ -128,7 +130,8 @@ class CatalogueImages:
         """The files of a family that may be installed."""
         for found in self._trust.catalogue.listed.values():
             floor = self._trust.catalogue.floor_over(found, None)
-            if found.facts.family == family and floor is None and self._is_approved(found):
+            is_sound = floor is None and not self._trust.catalogue.doubt(found)
+            if found.facts.family == family and is_sound and self._is_approved(found):
                 yield found
 
     def _is_approved(self, found: Artifact) -> bool:

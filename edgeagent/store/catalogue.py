@@ -1,7 +1,7 @@
 """The catalogue of artifacts, with the metadata that stand behind it.
 
-Owns ``catalogue_roles``, ``artifacts`` and ``artifact_floors``. All of it is written whole, in the commit of
-the policy that it came with; the daemon judges from here (DESIGN decision 6).
+Owns ``catalogue_roles``, ``artifacts``, ``artifact_floors`` and ``catalogue_problems``. All of it is written
+whole, in the commit of the policy that it came with; the daemon judges from here (DESIGN decision 6).
 """
 
 import sqlite3
@@ -18,7 +18,12 @@ from edgeagent.store.database import Snapshot, Transaction
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 
-_CLEAR: Final = ("DELETE FROM catalogue_roles", "DELETE FROM artifacts", "DELETE FROM artifact_floors")
+_CLEAR: Final = (
+    "DELETE FROM catalogue_roles",
+    "DELETE FROM artifacts",
+    "DELETE FROM artifact_floors",
+    "DELETE FROM catalogue_problems",
+)
 _ADD_ROLE: Final = "INSERT INTO catalogue_roles (role, metadata) VALUES (:role, :metadata)"
 _ADD: Final = """
 INSERT INTO artifacts (artifact, models, role_version, until, sha256, length, facts, is_revoked)
@@ -27,12 +32,14 @@ VALUES (:artifact, :models, :role_version, :until, :sha256, :length, :facts, :is
 _ADD_FLOOR: Final = """
 INSERT INTO artifact_floors (models, family, model, version) VALUES (:models, :family, :model, :version)
 """
+_ADD_PROBLEM: Final = "INSERT INTO catalogue_problems (about, name, why) VALUES (:about, :name, :why)"
 _ROLES: Final = "SELECT role, metadata FROM catalogue_roles ORDER BY role"
 _ALL: Final = """
 SELECT artifact, models, role_version, until, sha256, length, facts FROM artifacts
  WHERE is_revoked = :is_revoked ORDER BY artifact
 """
 _FLOORS: Final = "SELECT models, family, model, version FROM artifact_floors ORDER BY models, family, model"
+_PROBLEMS: Final = "SELECT name, why FROM catalogue_problems WHERE about = :about ORDER BY name"
 
 
 def save(tx: Transaction, catalogue: Catalogue, delegated: Mapping[str, bytes]) -> None:
@@ -71,6 +78,14 @@ def save(tx: Transaction, catalogue: Catalogue, delegated: Mapping[str, bytes]) 
             for floor in catalogue.floors
         ],
     )
+    tx.execute_many(
+        _ADD_PROBLEM,
+        [
+            {"about": about, "name": name, "why": why}
+            for about, problems in (("group", catalogue.stale), ("artifact", catalogue.contested))
+            for name, why in problems.items()
+        ],
+    )
 
 
 def load(db: Snapshot) -> Catalogue:
@@ -83,12 +98,17 @@ def load(db: Snapshot) -> Catalogue:
         Floor(str(row["models"]), str(row["family"]), str(row["model"]), str(row["version"]))
         for row in db.rows(_FLOORS)
     ]
-    return Catalogue(_artifacts(db, 0), _artifacts(db, 1), tuple(floors))
+    contested = {artifact_id(name): why for name, why in _problems(db, "artifact").items()}
+    return Catalogue(_artifacts(db, 0), _artifacts(db, 1), tuple(floors), _problems(db, "group"), contested)
 
 
 def load_metadata(db: Snapshot) -> dict[str, bytes]:
     """The metadata behind it, by role."""
     return {str(row["role"]): bytes(row["metadata"]) for row in db.rows(_ROLES)}
+
+
+def _problems(db: Snapshot, about: str) -> dict[str, str]:
+    return {str(row["name"]): str(row["why"]) for row in db.rows(_PROBLEMS, {"about": about})}
 
 
 def _artifacts(db: Snapshot, is_revoked: int) -> dict[ArtifactId, Artifact]:

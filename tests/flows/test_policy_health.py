@@ -135,6 +135,6 @@ async def test_a_refused_catalogue_is_told_beside_the_policy(look: Look) -> None
 
     assert check.level is Level.WARNING
     assert check.summary == (
-        "version 3 is in force; the artifacts beside it were refused: "
+        "version 3 is in force; artifacts beside it were refused: "
         "artifact plug-1 is signed for by lamps and by plugs"
     )

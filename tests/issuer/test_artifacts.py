@@ -14,7 +14,7 @@ from tuf.api.exceptions import RepositoryError
 from edgeagent.adapters.metadata.reading import FolderReader
 from edgeagent.adapters.metadata.verifying import published
 from edgeagent.contracts.artifact import ARTIFACT_BYTES, ArtifactFacts
-from edgeagent.core.catalogue import Catalogue, EquivocationError
+from edgeagent.core.catalogue import Artifact, Catalogue, EquivocationError
 from edgeagent.errors import ConfigurationError, MalformedError, RejectedError, UnknownError
 from edgeagent.ids import ArtifactId, Digest, artifact_id
 from edgeagent.issuer.keys import PrivateKey, load_public_key
@@ -27,7 +27,6 @@ from edgeagent.issuer.repository.folder import IssuerFolder
 from edgeagent.issuer.repository.publishing import Publisher
 from edgeagent.issuer.repository.signing import Lifetimes, MissingKeysError
 from edgeagent.issuer.repository.trusted import DamagedRepositoryError, read_trusted
-from edgeagent.ports.policy_source import Listing
 from tests.issuer.publishing import Issuing, issuing
 
 pytestmark = pytest.mark.requirement("F1", "V3", "P1")
@@ -54,14 +53,15 @@ def plug(issuer: Issuing, name: str = PLUG, content: bytes = b"firmware", **fact
     )
 
 
-def listed(issuer: Issuing) -> Listing:
+def listed(issuer: Issuing) -> dict[ArtifactId, Artifact]:
     """What a hub takes of it now."""
     repository = issuer.home / "venue/repository"
     root = (repository / "metadata/1.root.json").read_bytes()
     pin = Digest(sha256(root).hexdigest())
     found = published(FolderReader(repository), root, None, issuer.clock.wall().earliest, pin)
     assert found.listing is not None, found.listing_problem
-    return found.listing
+    assert not found.listing.stale
+    return {one.id: one for artifacts in found.listing.groups.values() for one in artifacts}
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -80,7 +80,7 @@ def test_a_group_has_an_encrypted_key_of_its_own_and_signs_for_nothing_yet(issue
     file = issuer.home / "venue/offline/artifacts-plugs-1.pem"
 
     assert b"ENCRYPTED" in file.read_bytes()
-    assert listed(issuer) == Listing()
+    assert listed(issuer) == {}
     [metadata] = json.loads((issuer.home / "venue/repository/metadata/2.targets.json").read_bytes())[
         "signed"
     ]["delegations"]["roles"]
@@ -92,7 +92,7 @@ def test_a_group_has_an_encrypted_key_of_its_own_and_signs_for_nothing_yet(issue
 def test_what_is_added_is_signed_for_and_not_yet_released(issuer: Issuing) -> None:
     added = room(issuer).add(plug(issuer, floor="14.0.0", security=True, notes="mends the web page"))
 
-    [artifact] = listed(issuer).artifacts.values()
+    [artifact] = listed(issuer).values()
     assert artifact == added
     assert artifact.facts.floor == "14.0.0"
     digits = sha256(b"firmware").hexdigest()
@@ -107,7 +107,7 @@ def test_adding_needs_the_groups_key_and_the_online_one_alone(issuer: Issuing) -
 
     room(issuer).add(plug(issuer))
 
-    assert set(listed(issuer).artifacts) == {PLUG}
+    assert set(listed(issuer)) == {PLUG}
 
 
 def test_what_is_released_is_in_the_next_policy(issuer: Issuing) -> None:
@@ -139,7 +139,7 @@ def test_what_is_revoked_is_in_no_list_and_its_file_is_gone(issuer: Issuing) -> 
 
     changed = room(issuer).revoke(PLUG)
 
-    assert listed(issuer) == Listing()
+    assert listed(issuer) == {}
     assert changed.trusted.policy.artifacts == {}
     assert not list((issuer.home / "venue/repository/targets").rglob(f"*.{PLUG}"))
     assert changed.told == [f"take {PLUG} out of your policy's file as well"]
@@ -153,7 +153,7 @@ def test_without_the_groups_key_it_is_out_of_the_policy_which_is_enough(issuer: 
     changed = room(issuer).revoke(PLUG)
 
     assert changed.trusted.policy.artifacts == {}
-    assert set(listed(issuer).artifacts) == {PLUG}
+    assert set(listed(issuer)) == {PLUG}
     assert "with the keys of artifacts-plugs, again" in changed.told[1]
 
 
@@ -325,7 +325,7 @@ def test_a_cut_anywhere_leaves_the_old_and_the_same_word_again_completes_it(
         assert listed(issuer) == before
         acts[word]()
 
-    assert set(listed(issuer).artifacts) == (set() if word == "revoke" else {PLUG})
+    assert set(listed(issuer)) == (set() if word == "revoke" else {PLUG})
     assert bool(read_trusted(issuer.folder.files).policy.artifacts) is (word == "release")
 
 
@@ -336,7 +336,7 @@ def test_a_builders_own_signer_signs(issuer: Issuing) -> None:
 
     room(issuer, folder).add(replace(plug(issuer, "lamp-1"), group="lamps"))
 
-    assert set(listed(issuer).artifacts) == {"lamp-1"}
+    assert set(listed(issuer)) == {"lamp-1"}
     assert not list((issuer.home / "venue/offline").glob("artifacts-lamps*"))
 
 
@@ -356,10 +356,10 @@ def test_other_keys_of_a_group_sign_anew_what_it_has_signed(issuer: Issuing) -> 
     changed = room(issuer).rotate_role("plugs")
 
     assert [file.name for file in changed.made] == ["artifacts-plugs-2.pem"]
-    assert set(listed(issuer).artifacts) == {PLUG}
+    assert set(listed(issuer)) == {PLUG}
     (issuer.home / "venue/offline/artifacts-plugs-1.pem").unlink()
     room(issuer).add(plug(issuer, "plug-14.2.0", version="14.2.0"))
-    assert len(listed(issuer).artifacts) == 2
+    assert len(listed(issuer)) == 2
 
 
 def test_the_renewal_of_the_offline_keys_renews_the_groups_too(issuer: Issuing) -> None:
@@ -369,7 +369,7 @@ def test_the_renewal_of_the_offline_keys_renews_the_groups_too(issuer: Issuing) 
     trusted = issuer.publisher.renew()
 
     assert trusted.expiries["artifacts-plugs"] == trusted.expiries["targets"]
-    assert set(listed(issuer).artifacts) == {PLUG}
+    assert set(listed(issuer)) == {PLUG}
 
 
 def test_a_change_of_the_policys_key_or_of_the_policy_leaves_the_groups(issuer: Issuing) -> None:
@@ -379,7 +379,7 @@ def test_a_change_of_the_policys_key_or_of_the_policy_leaves_the_groups(issuer: 
     issuer.publisher.publish(issuer.policy(2))
     issuer.publisher.refresh()
 
-    assert set(listed(issuer).artifacts) == {PLUG}
+    assert set(listed(issuer)) == {PLUG}
 
 
 @pytest.mark.requirement("R1")
@@ -392,7 +392,7 @@ def test_a_reader_sees_old_or_new_after_each_file_that_is_written(
 
     def looked_at(self: RepositoryFiles, name: str, raw: bytes) -> None:
         write(self, name, raw)
-        seen.append(set(listed(issuer).artifacts))
+        seen.append(set(listed(issuer)))
 
     monkeypatch.setattr(RepositoryFiles, "write_metadata", looked_at)
     room(issuer).add(plug(issuer, "plug-2"))

@@ -24,10 +24,11 @@ from typing import Final
 from edgeagent.adapters.metadata.reading import FolderReader
 from edgeagent.adapters.metadata.verifying import lay_out, published, relisted, stands_behind
 from edgeagent.contracts.scalars import timestamp_text
+from edgeagent.core.catalogue import Listing
 from edgeagent.errors import StorageError, TransientError
 from edgeagent.ids import Digest
 from edgeagent.ports.links import LinkError, Trouble
-from edgeagent.ports.policy_source import Held, Listing, Published
+from edgeagent.ports.policy_source import Held, Published
 
 TRUSTED: Final = "trusted"
 """The part of the work folder that the fetching process begins with."""

@@ -10,7 +10,7 @@ comes back under another id only.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +29,7 @@ from edgeagent.contracts.artifact import (
     role_of_group,
 )
 from edgeagent.contracts.door import encode
-from edgeagent.core.catalogue import Artifact, Catalogue, EquivocationError, Signed, artifact_of, following
+from edgeagent.core.catalogue import Artifact, EquivocationError, Listing, Signed, artifact_of, sound
 from edgeagent.errors import ConfigurationError, RejectedError, UnknownError
 from edgeagent.ids import ArtifactId
 from edgeagent.issuer.repository.files import measured
@@ -233,12 +233,19 @@ def _check(new: Artifact, trusted: Trusted) -> None:
             f"{new.id} is signed for already by {before.signed.group}, as another file or with other words; "
             "give this one a new id"
         )
-    floor = following(Catalogue(), known, anew=frozenset()).floor_over(new, None)
+    floor = sound(_listing(known.values())).floor_over(new, None)
     if floor is not None:
         raise RejectedError(
             f"version {new.facts.version} is not known to reach {floor.version}, the floor of {floor.model}"
         )
-    following(Catalogue(), {**known, new.id: new}, anew=frozenset())
+    sound(_listing({**known, new.id: new}.values()))
+
+
+def _listing(artifacts: Iterable[Artifact]) -> Listing:
+    groups: dict[str, list[Artifact]] = {}
+    for artifact in artifacts:
+        groups.setdefault(artifact.signed.group, []).append(artifact)
+    return Listing(groups)
 
 
 def _check_apart(trusted: Trusted, keyids: Sequence[str]) -> None:
