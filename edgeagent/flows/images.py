@@ -15,7 +15,7 @@ from typing import Final
 
 from edgeagent.clock import Clock
 from edgeagent.core.catalogue import Artifact
-from edgeagent.core.versions import Order, compare
+from edgeagent.core.versions import Order, compare, has_number_of
 from edgeagent.errors import RejectedError, TransientError, UnknownError
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.fetching import Fetching
@@ -122,7 +122,7 @@ class CatalogueImages:
         recipe = admitted.compiled.profile.firmware
         for mark in () if recipe is None else recipe.interim:
             for other in self._of_family(found.facts.family):
-                if mark in other.facts.version and _number(other) == _number(found):
+                if mark in other.facts.version and has_number_of(other.facts.version, found.facts.version):
                     yield f"{_NAME}-{mark}{_SUFFIX}", other
                     break
 
@@ -141,8 +141,3 @@ class CatalogueImages:
 
 def _image(found: Artifact) -> Image:
     return Image(artifact=found.id, sha256=found.sha256, version=found.facts.version)
-
-
-def _number(found: Artifact) -> str:
-    """Its version without the build."""
-    return found.facts.version.partition("(")[0]
