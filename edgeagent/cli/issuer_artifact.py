@@ -1,7 +1,7 @@
 """``edgeagent issuer artifact``: files for devices, who signs for them, and which may be installed."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from edgeagent.cli.issuer_asking import clock
 from edgeagent.cli.issuer_repository import add_folder, expiries, folder_of, publisher_of, show_expiries
 from edgeagent.cli.printing import safe, show_json, table
 from edgeagent.cli.words import Nouns
-from edgeagent.contracts.artifact import ArtifactFacts, ArtifactKind, group_of_role
+from edgeagent.contracts.artifact import ArtifactFacts, ArtifactKind, GroupFacts, Models, group_of_role
 from edgeagent.contracts.door import faults
 from edgeagent.errors import MalformedError
 from edgeagent.ids import artifact_id
@@ -56,6 +56,14 @@ def _add_role(role: argparse.ArgumentParser) -> None:
             "--key", type=Path, action="append", default=[], metavar="FILE.pub", help="may sign"
         )
         change.add_argument("--threshold", type=int, default=1, metavar="N", help="how many have to (1)")
+        change.add_argument(
+            "--for",
+            dest="devices",
+            action="append",
+            required=handler is _role_add,
+            metavar="PROFILE[:MODEL]",
+            help="for which devices; may be repeated; all models of the profile where none is named",
+        )
         add_folder(change)
         change.set_defaults(handler=handler)
     shown = verbs.add_parser("list", help="the groups, with their keys and ends")
@@ -129,17 +137,34 @@ def _revoke(arguments: argparse.Namespace) -> int:
 
 
 def _role_add(arguments: argparse.Namespace) -> int:
-    keys = _keys(arguments)
-    return _change(
-        arguments, lambda room: room.add_role(arguments.group, keys, threshold=arguments.threshold)
-    )
+    group, keys, devices = arguments.group, _keys(arguments), _devices(arguments.devices)
+    return _change(arguments, lambda room: room.add_role(group, devices, keys, threshold=arguments.threshold))
 
 
 def _role_rotate(arguments: argparse.Namespace) -> int:
-    keys = _keys(arguments)
+    group, keys = arguments.group, _keys(arguments)
+    devices = None if arguments.devices is None else _devices(arguments.devices)
     return _change(
-        arguments, lambda room: room.rotate_role(arguments.group, keys, threshold=arguments.threshold)
+        arguments,
+        lambda room: room.rotate_role(group, keys, threshold=arguments.threshold, devices=devices),
     )
+
+
+def _devices(words: Sequence[str]) -> GroupFacts:
+    """For which devices a group may sign."""
+    named: dict[str, set[str]] = {}
+    for family, _, model in (each.partition(":") for each in words):
+        named.setdefault(family, set()).add(model or "*")
+    try:
+        return GroupFacts(
+            families={family: "*" if "*" in models else frozenset(models) for family, models in named.items()}
+        )
+    except ValidationError as why:
+        raise MalformedError(faults(why)) from why
+
+
+def _models(models: Models) -> str:
+    return "all models" if models == "*" else ", ".join(sorted(models))
 
 
 def _keys(arguments: argparse.Namespace) -> list[bytes]:
@@ -198,7 +223,7 @@ def _role_list(arguments: argparse.Namespace) -> int:
     trusted = _read(arguments)
     roles = roles_of(trusted.targets.signed)
     rows = [
-        (group_of_role(name), role.threshold, role.keyids, trusted.delegated[name].signed)
+        (group_of_role(name), role, trusted.devices_of(group_of_role(name)), trusted.delegated[name].signed)
         for name, role in roles.items()
     ]
     if arguments.json:
@@ -207,27 +232,32 @@ def _role_list(arguments: argparse.Namespace) -> int:
                 "groups": [
                     {
                         "group": group,
-                        "threshold": threshold,
-                        "keys": [*keys],
+                        "threshold": role.threshold,
+                        "keys": [*role.keyids],
+                        "devices": {
+                            family: "*" if models == "*" else [*sorted(models)]
+                            for family, models in devices.families.items()
+                        },
                         "version": signed.version,
                         "artifacts": len(signed.targets),
                     }
-                    for group, threshold, keys, signed in rows
+                    for group, role, devices, signed in rows
                 ]
             }
         )
         return 0
     table(
-        ("group", "keys", "artifacts", "version", "until"),
+        ("group", "keys", "artifacts", "version", "until", "devices"),
         [
             (
                 group,
-                f"{threshold} of {len(keys)}",
+                f"{role.threshold} of {len(role.keyids)}",
                 str(len(signed.targets)),
                 str(signed.version),
                 f"{signed.expires:%Y-%m-%d}",
+                "; ".join(f"{family} {_models(models)}" for family, models in devices.families.items()),
             )
-            for group, threshold, keys, signed in rows
+            for group, role, devices, signed in rows
         ],
     )
     return 0

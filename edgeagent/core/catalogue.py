@@ -17,8 +17,10 @@ from pydantic import JsonValue
 from edgeagent.contracts.artifact import (
     ARTIFACT_BYTES,
     FACTS_BYTES,
+    GROUP_FACTS_BYTES,
     MOST_ARTIFACTS,
     ArtifactFacts,
+    GroupFacts,
     path_of_artifact,
 )
 from edgeagent.contracts.door import decode
@@ -157,20 +159,40 @@ class Catalogue:
         return None
 
 
+def group_facts_of(group: str, custom: JsonValue) -> GroupFacts:
+    """What a delegation says of its group.
+
+    Raises:
+        MalformedError: it does not say for which devices the group may sign.
+    """
+    try:
+        return decode(GroupFacts, json.dumps(custom).encode(), limit=GROUP_FACTS_BYTES)
+    except (MalformedError, ValueError) as why:
+        raise MalformedError(f"for which devices {group} may sign: {why}") from why
+
+
 def artifact_of(
-    signed: Signed, path: str, length: int, hashes: Mapping[str, str], custom: JsonValue
+    signed: Signed, devices: GroupFacts, path: str, length: int, hashes: Mapping[str, str], custom: JsonValue
 ) -> Artifact:
     """A target as an artifact.
 
+    Args:
+        signed: by which role.
+        devices: for which ones that role may sign.
+        path: of the target.
+        length: in bytes.
+        hashes: of its bytes.
+        custom: what is said of it.
+
     Raises:
-        MalformedError: it is none.
+        MalformedError: it is none, or is for other devices.
     """
     try:
         return Artifact(
             id=_name_in(signed.group, path),
             sha256=_sha256_of(hashes),
             length=_sound_length(length),
-            facts=_sound_facts(custom),
+            facts=_facts_within(signed.group, devices, custom),
             signed=signed,
         )
     except (MalformedError, ValueError) as why:
@@ -194,6 +216,14 @@ def _sound_length(length: int) -> int:
     if not 1 <= length <= ARTIFACT_BYTES:
         raise MalformedError(f"{length} bytes, of which 1 to {ARTIFACT_BYTES} are allowed")
     return length
+
+
+def _facts_within(group: str, devices: GroupFacts, custom: JsonValue) -> ArtifactFacts:
+    facts = _sound_facts(custom)
+    if not devices.covers(facts):
+        models = "all models" if facts.models == "*" else ", ".join(sorted(facts.models))
+        raise MalformedError(f"{group} may not sign for {models} of {facts.family}")
+    return facts
 
 
 def _sound_facts(custom: JsonValue) -> ArtifactFacts:

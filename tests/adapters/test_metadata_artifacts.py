@@ -12,7 +12,7 @@ from tuf.api.metadata import DelegatedRole, Delegations, Metadata, SuccinctRoles
 from edgeagent.adapters.metadata.delegating import artifacts_of
 from edgeagent.adapters.metadata.reading import FolderReader
 from edgeagent.adapters.metadata.verifying import published, relisted
-from edgeagent.contracts.artifact import FACTS_BYTES, GROUP_BYTES, MOST_GROUPS
+from edgeagent.contracts.artifact import FACTS_BYTES, GROUP_BYTES, MOST_GROUPS, GroupFacts
 from edgeagent.core.catalogue import Artifact, Listing
 from edgeagent.ids import Digest
 from edgeagent.ports.policy_source import Held, Published
@@ -184,6 +184,11 @@ def _too_much(repository: Repository) -> None:
         pytest.param(_target("artifacts/plugs/p", md5="00"), "named by its sha256", id="another hash"),
         pytest.param(_custom(models=[]), "models", id="for no model"),
         pytest.param(_custom(family="../x"), "family", id="no family"),
+        pytest.param(
+            _custom(family="shelly-gen2"),
+            "plugs may not sign for PM-1 of shelly-gen2",
+            id="for another family",
+        ),
         pytest.param(_custom(url="http://10.0.0.9/x"), "url", id="an address"),
         pytest.param(_custom(notes="\x1b[2J"), "notes", id="what a terminal would act on"),
         pytest.param(_custom(hardware=["r" * 200] * 30), f"{FACTS_BYTES} are allowed", id="too much said"),
@@ -271,7 +276,7 @@ def test_of_a_group_that_is_refused_what_was_taken_last_is_held(
 def published_by(raw: bytes) -> list[Artifact]:
     """What metadata of plugs list."""
     signed: Metadata[Targets] = Metadata.from_bytes(raw)
-    return artifacts_of(ROLE, signed.signed)
+    return artifacts_of(ROLE, signed.signed, GroupFacts(families={"tasmota": "*"}))
 
 
 def test_a_key_that_stands_twice_is_refused(repository: Repository, reading: Reading) -> None:
@@ -287,6 +292,42 @@ def test_a_key_that_stands_twice_is_refused(repository: Repository, reading: Rea
 
 
 # Who may sign.
+
+
+@pytest.mark.threat("T8")
+@pytest.mark.parametrize(
+    ("custom", "words"),
+    [
+        pytest.param({"families": {"tasmota": ["PM-1"]}}, "", id="for this model"),
+        pytest.param(
+            {"families": {"tasmota": ["PM-2"]}}, "may not sign for PM-1 of tasmota", id="another model"
+        ),
+        pytest.param(
+            {"families": {"shelly-gen2": "*"}}, "may not sign for PM-1 of tasmota", id="another family"
+        ),
+        pytest.param({"families": {}}, "for which devices plugs may sign: families", id="for none"),
+        pytest.param({"families": "*"}, "for which devices plugs may sign", id="for everything"),
+        pytest.param(None, "for which devices plugs may sign", id="nobody says"),
+    ],
+)
+def test_a_group_signs_for_the_devices_of_its_delegation_alone(
+    repository: Repository, reading: Reading, custom: object, words: str
+) -> None:
+    repository.delegates("plugs", custom)
+    repository.delegates("lamps")
+
+    found = reading.looks()
+
+    assert found.listing is not None
+    assert words in found.listing.stale.get("plugs", "")
+    assert set(found.listing.groups) == ({"lamps"} if words else {"lamps", "plugs"})
+
+
+def test_a_group_for_some_models_signs_for_no_file_for_all(repository: Repository, reading: Reading) -> None:
+    repository.delegates("plugs", {"families": {"tasmota": ["PM-1"]}})
+    repository.lists("plugs", plug_1={**PLUG, "models": "*"})
+
+    assert "plugs may not sign for all models of tasmota" in reading.refused()
 
 
 def _role(repository: Repository) -> DelegatedRole:

@@ -13,7 +13,7 @@ from tuf.api.exceptions import RepositoryError
 
 from edgeagent.adapters.metadata.reading import FolderReader
 from edgeagent.adapters.metadata.verifying import published
-from edgeagent.contracts.artifact import ARTIFACT_BYTES, ArtifactFacts
+from edgeagent.contracts.artifact import ARTIFACT_BYTES, ArtifactFacts, GroupFacts
 from edgeagent.core.catalogue import Artifact, Catalogue, EquivocationError
 from edgeagent.errors import ConfigurationError, MalformedError, RejectedError, UnknownError
 from edgeagent.ids import ArtifactId, Digest, artifact_id
@@ -32,6 +32,7 @@ from tests.issuer.publishing import Issuing, issuing
 pytestmark = pytest.mark.requirement("F1", "V3", "P1")
 
 PLUG = ArtifactId("plug-14.1.0")
+ALL_TASMOTA = GroupFacts(families={"tasmota": "*"})
 
 
 def room(issuer: Issuing, folder: IssuerFolder | None = None) -> ArtifactRoom:
@@ -72,7 +73,7 @@ def content(folder: Path) -> dict[str, bytes]:
 @pytest.fixture
 def issuer(tmp_path: Path) -> Issuing:
     made = issuing(tmp_path)
-    room(made).add_role("plugs")
+    room(made).add_role("plugs", ALL_TASMOTA)
     return made
 
 
@@ -242,15 +243,19 @@ def _in_another_group(issuer: Issuing) -> None:
         pytest.param(_in_another_group, EquivocationError, id="an id of another group"),
         pytest.param(lambda one: room(one).release(PLUG), UnknownError, id="releasing what nobody signs for"),
         pytest.param(lambda one: room(one).revoke(PLUG), UnknownError, id="revoking what nobody signs for"),
-        pytest.param(lambda one: room(one).add_role("plugs"), RejectedError, id="a group twice"),
-        pytest.param(lambda one: room(one).add_role("../x"), MalformedError, id="a group that climbs"),
-        pytest.param(lambda one: room(one).add_role("x", threshold=2), RejectedError, id="too few keys"),
+        pytest.param(lambda one: room(one).add_role("plugs", ALL_TASMOTA), RejectedError, id="a group twice"),
+        pytest.param(
+            lambda one: room(one).add_role("../x", ALL_TASMOTA), MalformedError, id="a group that climbs"
+        ),
+        pytest.param(
+            lambda one: room(one).add_role("x", ALL_TASMOTA, threshold=2), RejectedError, id="too few keys"
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_changes(
     issuer: Issuing, act: Callable[[Issuing], object], error: type[Exception]
 ) -> None:
-    room(issuer).add_role("others")
+    room(issuer).add_role("others", ALL_TASMOTA)
     room(issuer).add(plug(issuer, "known"))
     before = content(issuer.home / "venue")
 
@@ -264,7 +269,7 @@ def test_who_signs_policies_does_not_sign_for_artifacts_too(issuer: Issuing) -> 
     key = load_public_key(issuer.home / "venue/offline/policy-1.pem.pub")
 
     with pytest.raises(RejectedError, match="a key of targets does not sign for artifacts too"):
-        room(issuer).add_role("lamps", [key])
+        room(issuer).add_role("lamps", ALL_TASMOTA, [key])
 
 
 def test_a_key_that_is_not_at_hand_leaves_all_as_it_was(issuer: Issuing) -> None:
@@ -332,7 +337,7 @@ def test_a_cut_anywhere_leaves_the_old_and_the_same_word_again_completes_it(
 def test_a_builders_own_signer_signs(issuer: Issuing) -> None:
     builder = PrivateKey.new()
     folder = replace(issuer.folder, external=[builder])
-    room(issuer, folder).add_role("lamps", [builder.public])
+    room(issuer, folder).add_role("lamps", ALL_TASMOTA, [builder.public])
 
     room(issuer, folder).add(replace(plug(issuer, "lamp-1"), group="lamps"))
 
@@ -343,10 +348,36 @@ def test_a_builders_own_signer_signs(issuer: Issuing) -> None:
 def test_of_two_keys_both_have_to_sign_where_the_threshold_says_so(issuer: Issuing) -> None:
     one, other = PrivateKey.new(), PrivateKey.new()
     both = replace(issuer.folder, external=[one, other])
-    room(issuer, both).add_role("lamps", [one.public, other.public], threshold=2)
+    room(issuer, both).add_role("lamps", ALL_TASMOTA, [one.public, other.public], threshold=2)
 
     with pytest.raises(MissingKeysError, match="2 of the 2 keys of artifacts-lamps are needed; 1 at hand"):
         room(issuer, replace(issuer.folder, external=[one])).add(replace(plug(issuer), group="lamps"))
+
+
+def test_a_group_signs_for_its_devices_alone(issuer: Issuing) -> None:
+    room(issuer).add_role("lamps", GroupFacts(families={"tasmota": frozenset({"L-1"})}))
+    before = content(issuer.home / "venue")
+
+    with pytest.raises(MalformedError, match="lamps may not sign for PM-1 of tasmota"):
+        room(issuer).add(replace(plug(issuer, "lamp-1"), group="lamps"))
+    assert content(issuer.home / "venue") == before
+
+    more = GroupFacts(families={"tasmota": frozenset({"L-1", "PM-1"})})
+    room(issuer).rotate_role("lamps", devices=more)
+    room(issuer).add(replace(plug(issuer, "lamp-1"), group="lamps"))
+    room(issuer).rotate_role("lamps")
+    assert read_trusted(issuer.folder.files).devices_of("lamps") == more
+    assert set(listed(issuer)) == {"lamp-1"}
+
+
+def test_devices_are_not_taken_from_a_group_that_has_signed_for_them(issuer: Issuing) -> None:
+    room(issuer).add(plug(issuer))
+    before = content(issuer.home / "venue")
+
+    with pytest.raises(RejectedError, match=f"{PLUG} is for other devices: revoke it first"):
+        room(issuer).rotate_role("plugs", devices=GroupFacts(families={"shelly-gen2": "*"}))
+
+    assert content(issuer.home / "venue") == before
 
 
 @pytest.mark.threat("T7")

@@ -4,7 +4,8 @@ The top-level targets name a role for each group of models: ``artifacts-<group>`
 alone, terminating (TUF 1.0, 4.5). Other delegations are none of ours, and a repository that has them is not
 taken: they would be a second way to the same files. On top of the client workflow (5.6.7): no role counts one
 key under two ids, none goes below the version that is held or signs another of that version, unless its keys
-were replaced; and no role delegates further. A role of which that is not true costs its own group alone.
+were replaced; no role delegates further; and none signs for devices that its delegation does not name. A role
+of which that is not true costs its own group alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +15,15 @@ from tuf.api import exceptions
 from tuf.api.metadata import DelegatedRole, Key, Targets
 from tuf.api.metadata import Metadata as SignedMetadata
 
-from edgeagent.contracts.artifact import GROUP_BYTES, MOST_GROUPS, group_of_role, paths_of_group
-from edgeagent.core.catalogue import Artifact, Signed, artifact_of
+from edgeagent.contracts.artifact import (
+    GROUP_BYTES,
+    GROUP_FACTS,
+    MOST_GROUPS,
+    GroupFacts,
+    group_of_role,
+    paths_of_group,
+)
+from edgeagent.core.catalogue import Artifact, Signed, artifact_of, group_facts_of
 from edgeagent.errors import RejectedError
 
 
@@ -65,21 +73,24 @@ def taken(
 
     Raises:
         RepositoryError: it goes back, is too much, or counts one key under two ids.
-        RejectedError: an artifact is none, or is not its own.
+        RejectedError: an artifact is none, or is not its own, or nobody says for which devices it may sign.
     """
     signed, raw = delegated
     if len(raw) > GROUP_BYTES:
         raise exceptions.RepositoryError(f"{len(raw)} bytes of metadata, of which {GROUP_BYTES} are allowed")
     delegations = targets.delegations
-    if delegations is not None and delegations.roles is not None:
-        check_keys(name, delegations.roles[name].keyids, delegations.keys)
+    if delegations is None or delegations.roles is None:
+        raise exceptions.RepositoryError(f"nobody lets {name} sign")
+    role = delegations.roles[name]
+    check_keys(name, role.keyids, delegations.keys)
+    devices = group_facts_of(group_of_role(name), role.unrecognized_fields.get(GROUP_FACTS))
     is_anew = before is not None and not _stands(targets, name, before)
     if before is not None and not is_anew:
         _check_mark(name, signed, raw, before)
-    return artifacts_of(name, signed), is_anew
+    return artifacts_of(name, signed, devices), is_anew
 
 
-def artifacts_of(name: str, targets: Targets) -> list[Artifact]:
+def artifacts_of(name: str, targets: Targets, devices: GroupFacts) -> list[Artifact]:
     """What the metadata of one role list.
 
     Raises:
@@ -90,7 +101,7 @@ def artifacts_of(name: str, targets: Targets) -> list[Artifact]:
         raise exceptions.RepositoryError(f"role {name} delegates further")
     signed = Signed(group=group_of_role(name), version=targets.version, until=targets.expires.astimezone(UTC))
     return [
-        artifact_of(signed, path, target.length, target.hashes, target.custom)
+        artifact_of(signed, devices, path, target.length, target.hashes, target.custom)
         for path, target in targets.targets.items()
     ]
 
