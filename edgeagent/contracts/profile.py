@@ -75,6 +75,7 @@ class Parameter(Part):
         minimum: the least integer.
         maximum: the greatest integer.
         choices: of a choice.
+        without: levels that no topic of it may have, such as those by which the family tells a command.
     """
 
     type: ParameterType = Field(strict=False)
@@ -84,6 +85,7 @@ class Parameter(Part):
     minimum: int = 0
     maximum: int = 2**31 - 1
     choices: Annotated[tuple[ShortText, ...], Field(max_length=64)] = ()
+    without: Annotated[tuple[Word, ...], Field(max_length=8)] = ()
 
 
 class Channel(Part):
