@@ -197,7 +197,7 @@ class TestMoving:
             await hub.starts()
             assert names(hub.devices) == {FIRST: "bar/lamp 1"}
 
-    @pytest.mark.requirement("D4")
+    @pytest.mark.requirement("T9")
     async def test_a_bridge_that_renames_without_end_costs_a_row_a_minute(self, tmp_path: Path) -> None:
         async with following(tmp_path) as hub:
             await lists(hub, d1="lamp")
