@@ -28,6 +28,7 @@ ROLE: Final = "artifacts-plugs"
 PLUG: Final[dict[str, object]] = {
     "family": "tasmota", "models": ["PM-1"], "version": "14.1.0", "floor": "14.0.0"
 }  # fmt: skip
+LAMP: Final[dict[str, object]] = {"family": "tasmota", "models": ["L-1"], "version": "14.1.0"}
 OLD: Final = {**PLUG, "version": "13.0.0", "floor": "13.0.0"}
 
 
@@ -40,7 +41,7 @@ def repository(tmp_path: Path) -> Repository:
     made.delegates("plugs")
     made.lists("plugs", plug_old=OLD)
     made.lists("plugs", plug_1=PLUG)
-    made.lists("lamps", lamp_1=PLUG)
+    made.lists("lamps", lamp_1=LAMP)
     return made
 
 
@@ -80,7 +81,7 @@ def gives_the_id_to_another_file(repository: Repository) -> None:
 
 
 def signs_for_another_builders_id(repository: Repository) -> None:
-    repository.lists("lamps", lamp_1=PLUG, plug_1=PLUG)
+    repository.lists("lamps", lamp_1=LAMP, plug_1=PLUG)
 
 
 def signs_for_another_builders_folder(repository: Repository) -> None:
