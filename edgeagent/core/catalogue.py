@@ -8,7 +8,7 @@ until the group's keys are replaced, which takes back whatever they said (TUF 1.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -140,6 +140,23 @@ class Catalogue:
         """What is wrong with it, in words."""
         stale = (f"{group}: {why}" for group, why in sorted(self.stale.items()))
         return (*stale, *(why for _, why in sorted(self.contested.items())))
+
+    @property
+    def lacks_a_floor(self) -> bool:
+        """Whether what is listed sets a floor that is not there: one was lost."""
+        held = {(floor.group, floor.family, floor.model): floor.version for floor in self.floors}
+        for artifact in self.listed.values():
+            facts = artifact.facts
+            for model in facts.models if facts.floor is not None else ():
+                version = held.get((artifact.signed.group, facts.family, model))
+                if version is None or not reaches(version, facts.floor or ""):
+                    return True
+        return False
+
+    def doubted(self, why: str) -> "Catalogue":
+        """The same, of which nothing is installed until the groups are looked at anew."""
+        groups = {artifact.signed.group for artifact in self.listed.values()}
+        return replace(self, stale=dict.fromkeys(groups, why) | dict(self.stale))
 
     def doubt(self, artifact: Artifact) -> str:
         """Why what signs for an artifact is not believed now; empty where it is."""

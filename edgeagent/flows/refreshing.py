@@ -109,8 +109,11 @@ class Refreshing:
         try:
             self._trust.catalogue = await self._store.read(catalogues.load)
         except RejectedError as why:
-            # Nothing is installed until the next refresh, which makes it anew from what is signed.
-            self._trust.catalogue_problem = f"the stored catalogue is damaged: {why}"
+            # Nothing is installed until the next refresh, which makes it anew from what is signed, and from
+            # what can still be read: earlier floors and what was revoked are not in what is signed now.
+            problem = f"the stored catalogue is damaged: {why}"
+            self._trust.catalogue = await self._store.read(partial(catalogues.salvaged, why=problem))
+            self._trust.catalogue_problem = "" if self._trust.catalogue.stale else problem
             log.warning("stored catalogue not used", extra={"why": str(why)})
 
     async def run(self) -> None:

@@ -13,6 +13,7 @@ from edgeagent.clock import EPOCH
 from edgeagent.contracts.artifact import FACTS_BYTES, ArtifactFacts
 from edgeagent.contracts.door import decode, encode
 from edgeagent.core.catalogue import Artifact, Catalogue, Floor, Signed
+from edgeagent.errors import MalformedError
 from edgeagent.ids import ArtifactId, artifact_id, digest
 from edgeagent.store.database import Snapshot, Transaction
 
@@ -39,6 +40,11 @@ SELECT artifact, models, role_version, until, sha256, length, facts FROM artifac
  WHERE is_revoked = :is_revoked ORDER BY artifact
 """
 _FLOORS: Final = "SELECT models, family, model, version FROM artifact_floors ORDER BY models, family, model"
+_DOUBT: Final = """
+INSERT INTO catalogue_problems (about, name, why)
+SELECT DISTINCT 'group', models, :why FROM artifacts WHERE is_revoked = 0
+ON CONFLICT (about, name) DO UPDATE SET why = excluded.why
+"""
 _PROBLEMS: Final = "SELECT name, why FROM catalogue_problems WHERE about = :about ORDER BY name"
 
 
@@ -92,14 +98,38 @@ def load(db: Snapshot) -> Catalogue:
     """The stored catalogue; an empty one where none was taken.
 
     Raises:
-        MalformedError: a row of it is damaged.
+        MalformedError: a row of it is damaged, or a floor is not there.
     """
+    found = _loaded(db)
+    if found.lacks_a_floor:
+        raise MalformedError("a floor is missing")
+    return found
+
+
+def salvaged(db: Snapshot, why: str) -> Catalogue:
+    """What of a damaged catalogue can be read: its floors and what was revoked count, nothing is installed.
+
+    Args:
+        db: the store.
+        why: what is wrong with it.
+    """
+    return _loaded(db, skip=True).doubted(why)
+
+
+def doubt(tx: Transaction, why: str) -> None:
+    """Install nothing of what is stored until it is looked at anew: it may be older than what was known."""
+    tx.execute(_DOUBT, {"why": why})
+
+
+def _loaded(db: Snapshot, *, skip: bool = False) -> Catalogue:
     floors = [
         Floor(str(row["models"]), str(row["family"]), str(row["model"]), str(row["version"]))
         for row in db.rows(_FLOORS)
     ]
-    contested = {artifact_id(name): why for name, why in _problems(db, "artifact").items()}
-    return Catalogue(_artifacts(db, 0), _artifacts(db, 1), tuple(floors), _problems(db, "group"), contested)
+    told = {} if skip else _problems(db, "artifact")
+    contested = {artifact_id(name): why for name, why in told.items()}
+    listed, revoked = (_artifacts(db, is_revoked, skip=skip) for is_revoked in (0, 1))
+    return Catalogue(listed, revoked, tuple(floors), _problems(db, "group"), contested)
 
 
 def load_metadata(db: Snapshot) -> dict[str, bytes]:
@@ -111,8 +141,17 @@ def _problems(db: Snapshot, about: str) -> dict[str, str]:
     return {str(row["name"]): str(row["why"]) for row in db.rows(_PROBLEMS, {"about": about})}
 
 
-def _artifacts(db: Snapshot, is_revoked: int) -> dict[ArtifactId, Artifact]:
-    return {artifact.id: artifact for artifact in map(_artifact, db.rows(_ALL, {"is_revoked": is_revoked}))}
+def _artifacts(db: Snapshot, is_revoked: int, *, skip: bool) -> dict[ArtifactId, Artifact]:
+    found = {}
+    for row in db.rows(_ALL, {"is_revoked": is_revoked}):
+        try:
+            artifact = _artifact(row)
+        except (MalformedError, OverflowError) as why:
+            if not skip:
+                raise MalformedError(str(why)) from why
+        else:
+            found[artifact.id] = artifact
+    return found
 
 
 def _artifact(row: sqlite3.Row) -> Artifact:
