@@ -75,7 +75,8 @@ class Parameter(Part):
         minimum: the least integer.
         maximum: the greatest integer.
         choices: of a choice.
-        without: levels that no topic of it may have, such as those by which the family tells a command.
+        without: what no level of a topic or prefix may be after the first, such as the word by which its
+            family tells a command to whoever stands before it.
     """
 
     type: ParameterType = Field(strict=False)

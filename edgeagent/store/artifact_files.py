@@ -185,12 +185,10 @@ class ArtifactFiles:
         found = os.fstat(handle)
         if self._seals.get(sha256_) == _seal(found) and found.st_size == length:
             return
-        if stat.S_ISREG(found.st_mode) and found.st_size != length:
-            # Whoever signs another length of the same bytes does not take them from those who sign the true one.
-            if _is_right(handle, sha256_, found.st_size):
-                raise WrongBytesError(
-                    f"{sha256_[:12]}… has {found.st_size} bytes, and {length} are signed for"
-                )
+        size = found.st_size
+        # Whoever signs another length of the same bytes takes them from nobody who signs the true one.
+        if stat.S_ISREG(found.st_mode) and size != length and _is_right(handle, sha256_, size):
+            raise WrongBytesError(f"{sha256_[:12]}… has {size} bytes, and {length} are signed for")
         if not stat.S_ISREG(found.st_mode) or not _is_right(handle, sha256_, length):
             self.remove(sha256_)
             raise WrongBytesError(f"{sha256_[:12]}… was damaged on the disk; it was removed")

@@ -77,7 +77,7 @@ class TestSharing:
 
             assert set(hub.devices.proposals) == {SECOND}
 
-    @pytest.mark.parametrize("name", ["lamp/set", "lamp/get", "set", "a/set/b"])
+    @pytest.mark.parametrize("name", ["lamp/set", "lamp/get", "set/set", "a/set/b"])
     async def test_a_name_that_is_a_command_to_another_is_neither_proposed_nor_admitted(
         self, tmp_path: Path, name: str
     ) -> None:

@@ -158,8 +158,8 @@ def _text(value: object) -> str:
     return value
 
 
-def _segment(parameter: Parameter, value: object) -> str:
-    return _without(parameter, ids.topic_segment(_text(value)))
+def _segment(_: Parameter, value: object) -> str:
+    return ids.topic_segment(_text(value))
 
 
 def _levels(parameter: Parameter, value: object) -> str:
@@ -170,7 +170,7 @@ def _levels(parameter: Parameter, value: object) -> str:
 
 
 def _without(parameter: Parameter, topic: str) -> str:
-    for level in topic.split("/"):
+    for level in topic.split("/")[1:]:
         if level in parameter.without:
             raise MalformedError(f"a level {level!r}, by which its family tells a command to another device")
     return topic
