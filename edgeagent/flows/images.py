@@ -17,7 +17,7 @@ from typing import Final
 
 from edgeagent.clock import Clock
 from edgeagent.core.catalogue import Artifact
-from edgeagent.core.versions import Order, compare
+from edgeagent.core.versions import Order, compare, has_number_of
 from edgeagent.errors import RejectedError, TransientError, UnknownError
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.fetching import Fetching
@@ -61,6 +61,8 @@ class CatalogueImages:
         found = self._trust.catalogue.listed.get(artifact)
         if found is None or found.sha256 != sha256:
             raise RejectedError(f"nobody signs for {artifact} with that sha256")
+        if doubt := self._trust.catalogue.doubt(found):
+            raise RejectedError(f"what signs for {artifact} is refused: {doubt}")
         if not self._is_approved(found):
             raise RejectedError(f"{artifact} is not approved")
         return _image(found)
@@ -128,7 +130,7 @@ class CatalogueImages:
         recipe = admitted.compiled.profile.firmware
         for mark in () if recipe is None else recipe.interim:
             for other in self._of_family(found.facts.family):
-                if mark in other.facts.version and _number(other) == _number(found):
+                if mark in other.facts.version and has_number_of(other.facts.version, found.facts.version):
                     yield f"{_NAME}-{mark}{_SUFFIX}", other
                     break
 
@@ -136,7 +138,8 @@ class CatalogueImages:
         """The files of a family that may be installed."""
         for found in self._trust.catalogue.listed.values():
             floor = self._trust.catalogue.floor_over(found, None)
-            if found.facts.family == family and floor is None and self._is_approved(found):
+            is_sound = floor is None and not self._trust.catalogue.doubt(found)
+            if found.facts.family == family and is_sound and self._is_approved(found):
                 yield found
 
     def _is_approved(self, found: Artifact) -> bool:
@@ -155,8 +158,3 @@ def _token(ticket: str, sha256: Digest) -> str:
 
 def _image(found: Artifact) -> Image:
     return Image(artifact=found.id, sha256=found.sha256, version=found.facts.version)
-
-
-def _number(found: Artifact) -> str:
-    """Its version without the build."""
-    return found.facts.version.partition("(")[0]

@@ -27,7 +27,7 @@ def desk(tmp_path: Path) -> Desk:
     """An issuer with a group of models."""
     desk = Desk(tmp_path)
     assert desk.types("init", desk.venue, "--policy", desk.policy).status == 0
-    assert desk.changes("artifact", "role", "add", "plugs").status == 0
+    assert desk.changes("artifact", "role", "add", "plugs", "--for", "tasmota:PM-1").status == 0
     (tmp_path / "plug.bin").write_bytes(FIRMWARE)
     return desk
 

@@ -211,9 +211,9 @@ class UpdatingVenue(WorkedVenue):
         keys = {"desk": self.keys.desk.public.hex(), "clock": self.keys.time.public.hex()}
         policy.write_text(_POLICY.format(**keys, soak=self._soak, patience=self._patience))
         self._types("init", str(venue), "--policy", str(policy))
-        groups = {each.family.partition("-")[0] for each in self._images.values()}
-        for group in sorted(groups):
-            self._types("artifact", "role", "add", group, "--folder", str(venue))
+        groups = {each.family.partition("-")[0]: each.family for each in self._images.values()}
+        for group, family in sorted(groups.items()):
+            self._types("artifact", "role", "add", group, "--for", family, "--folder", str(venue))
         for each in self._images.values():
             file = self.folder / f"{each.name}.image"
             file.write_bytes(each.image)

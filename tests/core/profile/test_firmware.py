@@ -12,6 +12,7 @@ from edgeagent.core.profile.facts import Facts
 from edgeagent.core.profile.load import load
 from edgeagent.core.shadow import Shadow, TelemetryReading
 from edgeagent.core.updating import Running
+from edgeagent.core.versions import Order, compare
 from edgeagent.errors import MalformedError
 from edgeagent.ids import ReadingName
 from tests.core.profile.building import FAMILIES, family, made, shelly, tasmota, thing
@@ -143,7 +144,8 @@ def test_a_family_without_the_section_is_not_updated() -> None:
         (tasmota(), "garbage", Running.UNKNOWN),
         (shelly(), "14.1.0", Running.WANTED),
         (shelly(), "20240213-140411/14.1.0-gabc1234", Running.WANTED),
-        (shelly(), "14.1.0-beta1", Running.UNKNOWN),
+        (shelly(), "14.1.0-beta1", Running.OTHER),
+        (shelly(), "14.1.0(tasmota)", Running.UNKNOWN),
         (shelly(), True, Running.UNKNOWN),
         (shelly(), None, Running.UNKNOWN),
     ],
@@ -152,6 +154,24 @@ def test_only_the_wanted_version_proves_an_update(
     device: CompiledDevice, told: Value | None, means: Running
 ) -> None:
     assert device.firmware(url=URL, version="14.1.0", number=7).verification.of(told) is means
+
+
+@pytest.mark.parametrize(
+    ("device", "wanted", "told", "means"),
+    [
+        (tasmota(), "14.1.0(tasmota)", "14.1.0(release-tasmota)", Running.WANTED),
+        (tasmota(), "14.1.0(tasmota)", "14.1.0(tasmota-lite)", Running.OTHER),
+        (shelly(), "1.4.0-beta2", "1.4.0-beta2", Running.WANTED),
+        (shelly(), "1.4.0-beta2", "1.4.0", Running.OTHER),
+    ],
+)
+def test_the_gate_and_the_proof_of_an_update_go_by_one_order(
+    device: CompiledDevice, wanted: str, told: str, means: Running
+) -> None:
+    verification = device.firmware(url=URL, version=wanted, number=7).verification
+
+    assert verification.of(told) is means
+    assert (compare(told, wanted) is Order.SAME) is (means is Running.WANTED)
 
 
 @pytest.mark.parametrize(
