@@ -1,4 +1,4 @@
-"""Calling off the update of one device, because a person at the hub says so (SPEC F4, G1).
+"""Calling off the update of one device, because a person at the hub says so (SPEC F4).
 
     nothing was set off ────────────────> it ends: cancelled, or refused where somebody works it already
     set off, and the family can ────────> its message, recorded before it leaves and sent once

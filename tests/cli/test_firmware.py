@@ -44,7 +44,7 @@ async def test_a_list_is_seen_paused_resumed_and_called_off(tmp_path: Path) -> N
         assert told == ["guests are here", "gone", "wrong file"]
 
 
-@pytest.mark.requirement("F4", "G1")
+@pytest.mark.requirement("F4")
 async def test_the_update_of_one_device_of_a_list_is_called_off(tmp_path: Path) -> None:
     async with commanded(tmp_path) as terminal:
         rolling = Rolling(terminal.hub)

@@ -32,7 +32,7 @@ from tests.flows.signing import PLAYER, POWER
 from tests.flows.test_firmware import BEFORE, IMAGE, INSTALL, install
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.requirement("F4", "G1")
+pytestmark = pytest.mark.requirement("F4")
 
 ANNA: Final = "uid:1000 anna"
 OTHER: Final = device_id("player-2")
