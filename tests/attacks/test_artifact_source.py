@@ -18,7 +18,8 @@ from edgeagent.contracts.door import decode
 from edgeagent.contracts.reports.artifacts import ArtifactsShown
 from tests.flows.publishing import policy
 from tests.support.agents import AgentProcess
-from tests.support.brokers import free_port, wait_until
+from tests.support.agents_publishing import begins, taking_from
+from tests.support.brokers import wait_until
 from tests.support.stores import query
 from tests.support.tuf_repository import DAY, Repository
 
@@ -48,14 +49,8 @@ def repository(tmp_path: Path) -> Repository:
 @pytest.fixture
 def agent(tmp_path: Path, repository: Repository) -> Iterator[AgentProcess]:
     """An agent that knows the listing, and goes on looking."""
-    sections = (
-        f'[broker]\nport = {free_port()}\n[policy]\nsource = "{repository.folder}"\n'
-        'root = "root.json"\nrefresh = "1s"\n'
-    )
-    with closing(AgentProcess(tmp_path / "hub", sections)) as process:
-        (process.folder / "root.json").write_bytes(repository.first_root)
-        process.start()
-        wait_until(lambda: process.status().policy.version == 1, "the policy", within=60)
+    with closing(taking_from(repository, tmp_path / "hub", refresh="1s")) as process:
+        begins(process)
         yield process
 
 
