@@ -39,6 +39,7 @@ ROWS: Final = (
     Row(name="kept", title="durable, verified, linked, s", digits=2),
     Row(name="resumed", title="the last MiB alone, and all verified, s", digits=2),
     Row(name="memory", title="the fetching process at its peak, MiB"),
+    Row(name="beyond", title="of that beyond what 1 MiB takes, MiB", digits=1, most=8),
     Row(name="growth", title="the agent's own growth, MiB", digits=1, most=8),
 )
 
@@ -59,7 +60,7 @@ def server(folder: Path) -> Iterator[str]:
             process.terminate()
 
 
-def laid_out(folder: Path, size: int) -> SignedFile:
+def laid_out(folder: Path, size: int, name: str = "bench-1") -> SignedFile:
     """Make a file of some bytes where a repository keeps it."""
     counted, chunk = sha256(), bytes(range(256)) * 4096
     made = folder / "made"
@@ -69,13 +70,13 @@ def laid_out(folder: Path, size: int) -> SignedFile:
             counted.update(piece)
             file.write(piece)
     signed = SignedFile(
-        artifact=artifact_id("bench-1"),
+        artifact=artifact_id(name),
         sha256=digest(counted.hexdigest()),
         length=made.stat().st_size,
-        path="artifacts/bench/bench-1",
+        path=f"artifacts/bench/{name}",
     )
     place = folder.joinpath(*signed.place)
-    place.parent.mkdir(parents=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
     made.rename(place)
     return signed
 
@@ -129,13 +130,16 @@ def theirs(place: str, file: SignedFile, folder: Path) -> Mapping[str, float]:
 
 def measured(folder: Path, *, size: int, runs: int) -> str:
     """Measure both, one after the other, some times."""
-    file = laid_out(folder, size)
+    file, small = laid_out(folder, size), laid_out(folder, MEBIBYTE, "bench-0")
     agent: list[Mapping[str, float]] = []
     reference: list[Mapping[str, float]] = []
     with server(folder) as place:
+        # The peak of all processes that have been: the small file comes first.
+        least = asyncio.run(ours(place, small, folder))["memory"]
         for _ in range(runs):
             reference.append(theirs(place, file, folder))
-            agent.append(asyncio.run(ours(place, file, folder)))
+            found = asyncio.run(ours(place, file, folder))
+            agent.append({**found, "beyond": found["memory"] - least})
     return table(ROWS, agent, reference)
 
 

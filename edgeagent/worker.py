@@ -6,12 +6,10 @@ not believed all the same: the daemon checks each step and each end (``flows/war
 """
 
 import asyncio
-import ctypes
 import logging
 import random
-import resource
 import signal
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -23,15 +21,12 @@ from edgeagent.clock import Clock, ProvenClock, SystemTime
 from edgeagent.contracts.policy import Tier
 from edgeagent.flows.dispatch import Dispatch
 from edgeagent.metrics import Metrics
+from edgeagent.rights import give_up_rights
 
 log = logging.getLogger(__name__)
 
 AT_ONCE: Final = 16
 """How many commands it could work at once; the policy says how many it may, and no more than this."""
-
-# linux/prctl.h
-_PR_SET_DUMPABLE: Final = 4
-_PR_SET_NO_NEW_PRIVS: Final = 38
 
 
 async def run_worker(path: Path, lane: Tier) -> None:
@@ -60,16 +55,6 @@ async def run_worker(path: Path, lane: Tier) -> None:
         for task in tasks:
             task.cancel()
     log.info("worker stopped")
-
-
-def give_up_rights() -> None:
-    """Give up what a process can: ever gaining rights, being looked into, leaving its memory on a disk."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    # Its unit has set it already, and lets it set no limits.
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 async def _work(path: Path, lane: Tier, holder: str, means: tuple[Clock, Metrics]) -> None:

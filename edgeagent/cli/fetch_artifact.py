@@ -37,7 +37,9 @@ def _fetch(arguments: argparse.Namespace) -> int:
     from edgeagent.adapters.artifacts.errand import Errand
     from edgeagent.artifact_fetcher import Progress, fetch
     from edgeagent.ports.artifacts import SignedFile
+    from edgeagent.rights import give_up_rights
 
+    give_up_rights()
     file = SignedFile(
         artifact=arguments.artifact,
         sha256=arguments.sha256,

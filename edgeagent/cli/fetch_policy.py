@@ -21,7 +21,9 @@ def add_to(nouns: Nouns) -> None:
 
 def _fetch(arguments: argparse.Namespace) -> int:
     from edgeagent.fetcher import EXIT_LATER, Errand, fetch
+    from edgeagent.rights import give_up_rights
 
+    give_up_rights()
     errand = Errand(
         place=arguments.place, into=arguments.into, now=timestamp(arguments.now), ca_file=arguments.ca_file
     )

@@ -18,7 +18,7 @@ from typing import Final
 from edgeagent.clock import Clock
 from edgeagent.core.catalogue import Artifact
 from edgeagent.core.versions import Order, compare, has_number_of
-from edgeagent.errors import RejectedError, TransientError, UnknownError
+from edgeagent.errors import RejectedError, SuspiciousError, TransientError, UnknownError
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.fetching import Fetching
 from edgeagent.flows.trust import Trust
@@ -90,6 +90,7 @@ class CatalogueImages:
                     await self._content(pins, artifact, name)
                     for name, artifact in self._wanted(device, image)
                 ]
+            # All of it is read once more, however long that takes: it is as long as the file.
             offer = await self._site.offer(
                 device,
                 contents[:MOST_FILES],
@@ -100,6 +101,10 @@ class CatalogueImages:
         except TimeoutError as why:
             await pins.aclose()
             raise TransientError(f"{image.artifact} is being fetched") from why
+        except SuspiciousError as why:
+            # No fault of whoever works the update. The next look at it finds it damaged, and fetches it anew.
+            await pins.aclose()
+            raise TransientError(f"{image.artifact} was changed on the disk") from why
         except BaseException:
             await pins.aclose()
             raise

@@ -118,6 +118,9 @@ class UpdateWatch:
             if not decoded.availability:
                 self._forget()
             self._is_there = decoded.availability
+        if not self._is_there:
+            # Whoever tells now what runs on it is somebody else.
+            return
         for name, value in decoded.readings:
             if name == self.plan.verification.reading:
                 self._runs_now(value)

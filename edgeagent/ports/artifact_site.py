@@ -2,7 +2,7 @@
 
 An *offer* is for one device and one job: an address that nobody can guess, under which a file or two lie
 until a moment of boot time, or until it is withdrawn. What is sent is read from the descriptor that was
-verified, never from a path. Nothing listens while there is no offer.
+verified, never from a path, and each piece of it is verified again. Nothing listens while there is no offer.
 """
 
 import re
@@ -142,7 +142,8 @@ class ArtifactSite(Protocol):
             device: to whom.
             contents: one to four files of different names; the URL is that of the first.
             until: boot time at which it ends by itself.
-            address: the device's address; None where it is not known: then the first who fetches has it.
+            address: the device's address; None where it is not known: then whoever knows the URL may fetch,
+                from a few addresses, each with a measure of its own.
             token: what in the URL cannot be guessed: 22 letters and digits of base64url, from 128 bits of
                 chance or what was made of them; None for a new one. Given again, the URL is the same, as long
                 as the port is. Not for logs.
@@ -150,7 +151,7 @@ class ArtifactSite(Protocol):
         Raises:
             RejectedError: it cannot be offered so: no file or too many, its time is over, its address is
                 longer than a device takes, its token is none or that of another offer.
-            SuspiciousError: a file is not as long any more as it was when it was verified.
+            SuspiciousError: a file is not any more what it was when it was verified.
             TransientError: it cannot be offered now: a file cannot be opened, nothing can be listened to,
                 there are too many offers, or the agent stops.
         """

@@ -32,11 +32,19 @@ _RANGES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A file on a server that it has heard of."""
+    """A file on a server that it has heard of.
+
+    Attributes:
+        host: its address.
+        port: where it listens.
+        path: of the file.
+        source: the address that the television comes from; empty for whichever it has.
+    """
 
     host: str
     port: int
     path: str
+    source: str = ""
 
 
 def overheard(payload: bytes) -> Iterator[Server]:
@@ -78,12 +86,13 @@ async def ranges(server: Server) -> list[str]:
 async def crowd(server: Server, many: int) -> list[str]:
     """Hold many connections with half a request on each; how many were opened, and how many stood."""
     opened = await asyncio.gather(*(_half_asked(server) for _ in range(many)))
-    writers = [writer for writer in opened if writer is not None]
+    held = [one for one in opened if one is not None]
     await asyncio.sleep(_HOLDING.total_seconds())
-    stood = sum(not writer.transport.is_closing() for writer in writers)
-    for writer in writers:
+    # A server that has closed its side may be met by an end of what can be read alone.
+    stood = sum(not reader.at_eof() and not writer.transport.is_closing() for reader, writer in held)
+    for _, writer in held:
         writer.close()
-    return [f"opened {len(writers)}", f"stood {stood}"]
+    return [f"opened {len(held)}", f"stood {stood}"]
 
 
 async def dawdle(server: Server) -> list[str]:
@@ -125,17 +134,18 @@ async def _asked(server: Server, method: str, path: str, *headers: str) -> str:
     return f"{words[1]} {come}" if len(words) > 1 else "closed"
 
 
-async def _half_asked(server: Server) -> asyncio.StreamWriter | None:
+async def _half_asked(server: Server) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
     with suppress(OSError, TimeoutError):
-        _, writer = await _connected(server)
+        reader, writer = await _connected(server)
         writer.write(f"GET {server.path} HTTP/1.1\r\nHost: {server.host}\r\nX-Wait: ".encode())
-        return writer
+        return reader, writer
     return None
 
 
 async def _connected(server: Server) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     async with asyncio.timeout(_PATIENCE.total_seconds()):
-        return await asyncio.open_connection(server.host, server.port)
+        source = (server.source, 0) if server.source else None
+        return await asyncio.open_connection(server.host, server.port, local_addr=source)
 
 
 def _request(server: Server, method: str, path: str, headers: Iterable[str] = ()) -> bytes:

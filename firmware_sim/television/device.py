@@ -7,6 +7,7 @@ it; it fetches from no server that is not nearby.
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from random import Random
@@ -147,7 +148,7 @@ class Television:
 
     def _visited(self, deed: Deed, how: Callable[[abuse.Server], Awaitable[list[str]]]) -> None:
         for server in self._servers:
-            self._board.beside(self._visit(deed, server, how))
+            self._board.beside(self._visit(deed, replace(server, source=self._settings.address), how))
 
     async def _visit(
         self, deed: Deed, server: abuse.Server, how: Callable[[abuse.Server], Awaitable[list[str]]]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from ipaddress import ip_address
 
 from firmware_sim.fields import Fields, InputError
 
@@ -39,6 +40,7 @@ class TelevisionSettings:
         topic: its own topic.
         many: how many messages a flood has, and how many connections a crowd.
         evil: the address of images that it wants others to install.
+        address: its own address, where it has several to come from; empty for whichever the system takes.
     """
 
     deeds: tuple[Deed, ...] = ()
@@ -46,6 +48,7 @@ class TelevisionSettings:
     topic: str = "television"
     many: int = 50
     evil: str = "http://192.0.2.66/evil.bin"
+    address: str = ""
 
 
 def television_settings(fields: Fields) -> TelevisionSettings:
@@ -64,8 +67,13 @@ def television_settings(fields: Fields) -> TelevisionSettings:
         topic=fields.text("topic", boring.topic),
         many=fields.whole("many", boring.many, least=1),
         evil=fields.text("evil", boring.evil),
+        address=fields.text("address", boring.address),
     )
     fields.done()
+    try:
+        ip_address(settings.address or "::")
+    except ValueError as why:
+        raise InputError(f"{fields.where}.address: {settings.address!r:.60} is no address") from why
     if not settings.topic or set(settings.topic) & set("+#\0"):
         raise InputError(f"{fields.where}.topic: {settings.topic!r:.60} is no topic")
     return settings

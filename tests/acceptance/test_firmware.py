@@ -123,7 +123,10 @@ def test_whatever_goes_wrong_with_a_device_its_update_comes_to_the_right_end(tmp
     # It fetches from another address than it tells; of all others the address that they tell is theirs.
     appliances.append(plug(astray, address="127.0.0.9"))
     images = [NEW, MINIMAL, OF_ANOTHER_CHIP]
-    with UpdatingVenue(tmp_path, appliances=appliances, images=images, faults=faults) as venue:
+    # What waits for ever waits that long.
+    with UpdatingVenue(
+        tmp_path, appliances=appliances, images=images, faults=faults, patience="20s"
+    ) as venue:
         venue.opens(*(address(place) for place in range(1, astray + 1)))
 
         orders = {name: venue.installs(address(place), NEW.name) for name, place in places.items()}

@@ -86,6 +86,7 @@ def test_a_reboot_is_approved_at_the_hub_and_worked_beside_the_agent(venue: Work
     assert venue.audit_break() is None
 
 
+@pytest.mark.threat("T55")
 @pytest.mark.skipif(os.geteuid() != 0, reason="the worker lets nobody but root look into it")
 def test_the_worker_has_nothing_open_but_its_work_socket(venue: WorkedVenue) -> None:
     worker = venue.new_worker()

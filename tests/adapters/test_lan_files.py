@@ -2,19 +2,21 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from hashlib import sha256
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from edgeagent.adapters.lan_files.connections import MOST_OF_ONE
-from edgeagent.adapters.lan_files.live import MOST_FETCHES
-from edgeagent.adapters.lan_files.settings import LanFilesSettings
+from edgeagent.adapters.lan_files.connections import MOST_OF_ONE, MOST_STRANGERS
+from edgeagent.adapters.lan_files.live import MOST_ADDRESSES, MOST_FETCHES
+from edgeagent.adapters.lan_files.settings import PIECE, LanFilesSettings
 from edgeagent.adapters.lan_files.site import LanFiles
 from edgeagent.contracts.serving import Ended, Turned
 from edgeagent.errors import RejectedError, SuspiciousError, TransientError, UnknownError
@@ -22,6 +24,7 @@ from edgeagent.ids import device_id, digest
 from edgeagent.ports.artifact_site import Content, Fetch, Offer
 from firmware_sim.television.abuse import Server, crowd, dawdle, ranges, wander
 from tests.support.clocks import ManualClock
+from tests.support.fetching import some_bytes
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.requirement("F3")
@@ -44,7 +47,7 @@ class Witness:
         self.fetches.append(fetch)
 
     def turned_away(self, why: Turned, address: str) -> None:
-        assert address == "127.0.0.1"
+        assert address.startswith("127.0.0.")
         self.turned.append(why)
 
     def standing(self, offers: int) -> None:
@@ -64,7 +67,10 @@ class Desk:
         path = self.folder / name
         path.write_bytes(data)
         return Content(
-            name=name, digest=digest("ab" * 32), size=len(data), open_file=lambda: os.open(path, os.O_RDONLY)
+            name=name,
+            digest=digest(sha256(data).hexdigest()),
+            size=len(data),
+            open_file=lambda: os.open(path, os.O_RDONLY),
         )
 
     async def offers(self, *contents: Content, address: str | None = "127.0.0.1") -> Offer:
@@ -286,12 +292,103 @@ async def asked_until_cut(url: str) -> tuple[int, bytes, bytes]:
         return 0, b"", b""
 
 
-async def test_a_file_that_is_not_as_long_as_verified_is_not_offered(desk: Desk) -> None:
+@pytest.mark.threat("T36")
+@pytest.mark.parametrize("at", [0, PIECE - 1, PIECE, 2 * PIECE + 7])
+async def test_of_a_file_that_somebody_writes_to_only_what_was_signed_is_sent(desk: Desk, at: int) -> None:
+    data = some_bytes(3 * PIECE - 5)
+    offer = await desk.offers(desk.content(data))
+    with (desk.folder / "plug.bin").open("r+b") as file:
+        file.seek(at)
+        file.write(bytes([data[at] ^ 1]))
+
+    _, _, body = await asked_until_cut(offer.url)
+    _, _, around = await asked_until_cut_at(offer.url, at)
+
+    whole_pieces = at // PIECE * PIECE
+    assert len(body) <= whole_pieces
+    assert body == data[: len(body)]
+    assert around == b""
+    await eventually(lambda: len(desk.witness.fetches) == 2)
+    assert {fetch.ended for fetch in desk.witness.fetches} == {Ended.BROKEN}
+
+
+async def asked_until_cut_at(url: str, place: int) -> tuple[int, bytes, bytes]:
+    try:
+        return await asked(url, "Host: 127.0.0.1", f"Range: bytes={place}-{place}")
+    except (ConnectionError, IndexError):
+        return 0, b"", b""
+
+
+@pytest.mark.threat("T36")
+@pytest.mark.parametrize("wrong", [DATA[:1000], bytes(len(DATA))], ids=["shorter", "other bytes"])
+async def test_a_file_that_is_not_what_was_signed_any_more_is_not_offered(desk: Desk, wrong: bytes) -> None:
     content = desk.content()
-    os.truncate(desk.folder / "plug.bin", 1000)
+    (desk.folder / "plug.bin").write_bytes(wrong)
 
     with pytest.raises(SuspiciousError):
         await desk.offers(content)
+    assert desk.site.port is None
+
+
+async def test_who_has_overheard_the_address_and_is_quicker_takes_nothing_from_the_device(desk: Desk) -> None:
+    offer = await desk.offers(address=None)
+    thieves = [(f"127.0.0.{30 + n}", 0) for n in range(MOST_ADDRESSES + 1)]
+    for thief in thieves[1:-1]:
+        for _ in range(MOST_FETCHES + 1):
+            await asked_from(thief, offer.url)
+
+    status, _, body = await asked(offer.url)
+    too_many = await asked_from(thieves[-1], offer.url)
+
+    assert (status, body) == (200, DATA)
+    assert too_many == b""
+    await eventually(lambda: desk.witness.turned.count(Turned.SPENT) == MOST_ADDRESSES)
+
+
+async def asked_from(source: tuple[str, int], url: str) -> bytes:
+    """The body of an answer to somebody with another address."""
+    parts = urlsplit(url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port, local_addr=source)
+    writer.write(f"GET {parts.path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+    answer = await reader.read(-1)
+    writer.close()
+    return answer.partition(b"\r\n\r\n")[2]
+
+
+async def test_strangers_from_many_addresses_keep_no_device_out_that_is_not_known_yet(desk: Desk) -> None:
+    offer = await desk.offers(address=None)
+    parts = urlsplit(offer.url)
+    crowd_ = [
+        await asyncio.open_connection(parts.hostname, parts.port, local_addr=(f"127.0.0.{20 + n}", 0))
+        for n in range(2 * MOST_STRANGERS)
+    ]
+
+    status, _, body = await asked(offer.url)
+
+    for _, writer in crowd_:
+        writer.close()
+    assert (status, body) == (200, DATA)
+    assert Turned.CROWDED in desk.witness.turned
+
+
+async def test_an_offer_that_nobody_waits_for_any_more_leaves_nothing_open(desk: Desk) -> None:
+    content, begun, goes_on, handles = desk.content(), threading.Event(), threading.Event(), list[int]()
+
+    def slowly() -> int:
+        handles.append(content.open_file())
+        begun.set()
+        goes_on.wait(10)
+        return handles[-1]
+
+    offering = asyncio.create_task(desk.offers(replace(content, open_file=slowly)))
+    await eventually(begun.is_set)
+    offering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await offering
+    goes_on.set()
+
+    link = Path(f"/proc/self/fd/{handles[0]}")
+    await eventually(lambda: not link.is_symlink() or link.readlink() != desk.folder / "plug.bin")
     assert desk.site.port is None
 
 
@@ -333,7 +430,7 @@ async def test_a_hostile_television_gets_nothing_and_keeps_no_place(tmp_path: Pa
         dawdled = await dawdle(server(offer))
 
         assert {str(answer).partition(" ")[0] for answer in wandered} <= {"404", "closed"}
-        assert crowded[1] <= f"stood {MOST_OF_ONE}"
+        assert int(crowded[1].removeprefix("stood ")) <= MOST_OF_ONE
         # Of seven that it asks for, one is a range: from the start to far behind the end.
         assert [answer.partition(" ")[0] for answer in ranged].count("206") == 1
         assert dawdled

@@ -196,6 +196,44 @@ def children_of(pid: int) -> list[int]:
     return [child for child in found if b"fetch-artifact" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
+@pytest.mark.threat("T55")
+@pytest.mark.requirement("W1")
+@pytest.mark.skipif(os.geteuid() != 0, reason="it lets nobody but root look into it")
+async def test_the_fetching_process_holds_its_part_and_its_connection_and_nothing_else(
+    agent: AgentProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", "/run/credentials/hunter2")
+    part = agent.state_dir / "artifacts" / "part" / FILE.sha256
+    async with Portal(hangs_after(CONTENT, 120_000)) as portal:
+        await asyncio.to_thread(served_by, agent, portal.url)
+        await asyncio.to_thread(asks, agent)
+        await eventually(lambda: part.exists() and part.stat().st_size == 120_000, within=30)
+        [child] = children_of(agent.pid)
+        held = await asyncio.to_thread(links_of, child)
+        limits, status, variables, words = await asyncio.to_thread(
+            said_of, child, "limits", "status", "environ", "cmdline"
+        )
+
+    assert [name for name in held if name.startswith("/") and name != os.devnull] == [str(part)]
+    # The connection, and the pair by which its loop wakes itself.
+    assert sum(name.startswith("socket:") for name in held) == 3
+    [longest] = [line for line in limits.splitlines() if line.startswith("Max file size")]
+    assert longest.split()[3:5] == [str(FILE.length)] * 2
+    assert "NoNewPrivs:\t1" in status
+    assert "hunter2" not in variables
+    assert str(agent.database) not in words
+
+
+def links_of(pid: int) -> list[str]:
+    """What a process has open."""
+    return [str(handle.readlink()) for handle in Path(f"/proc/{pid}/fd").iterdir()]
+
+
+def said_of(pid: int, *files: str) -> list[str]:
+    """What the kernel says of a process."""
+    return [Path(f"/proc/{pid}/{file}").read_text() for file in files]
+
+
 @pytest.mark.threat("T37")
 async def test_interrupted_at_the_terminal_what_has_come_stays(agent: AgentProcess) -> None:
     part = agent.state_dir / "artifacts" / "part" / FILE.sha256

@@ -8,10 +8,12 @@ Whatever becomes of a builder's artifacts, the policy and the other builders' go
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 import pytest
+from tuf.api.metadata import MetaFile, TargetFile
 
 from edgeagent.clock import BUILT_AT
 from edgeagent.contracts.door import decode
@@ -175,6 +177,48 @@ def test_floors_and_versions_of_a_stolen_builders_key_are_taken_back_without_a_v
     )
     known = shown(agent)
     assert known.problem == ""
-    assert {one.artifact: one.standing for one in known.artifacts} == {
-        "plug-1": "signed", "evil": "revoked", "lamp-1": "signed"
-    }  # fmt: skip
+    assert standing(agent) == {"plug-1": "signed", "evil": "revoked", "lamp-1": "signed"}
+
+
+@pytest.mark.threat("T7", "T15")
+def test_no_absurd_version_of_a_stolen_builders_key_locks_anybody_out(
+    repository: Repository, agent: AgentProcess
+) -> None:
+    """The greatest that can be held is held until the keys are replaced; what cannot be is not taken."""
+    before = stored(agent)
+    lists_at(repository, 10**400)
+    wait_until(lambda: "beyond 64 bits" in agent.status().policy.problem, "the refusal", within=60)
+    assert stored(agent) == before
+
+    lists_at(repository, 2**63 - 1)
+    wait_until(lambda: "evil" in str(stored(agent)), "the greatest version to be taken", within=60)
+    repository.delegated[ROLE].version = 5
+    repository.lists("plugs", plug_1=PLUG)
+    wait_until(lambda: "version" in agent.status().policy.problem, "the honest listing's refusal", within=60)
+    repository.rotates("snapshot", "timestamp")
+    repository.delegates("plugs")
+    repository.lists("plugs", plug_1=PLUG)
+
+    right = {"plug-1": "signed", "evil": "revoked", "lamp-1": "signed"}
+    wait_until(lambda: standing(agent) == right, "the listing by the new key", within=60)
+    assert shown(agent).problem == ""
+
+
+def standing(agent: AgentProcess) -> dict[str, str]:
+    """What the agent thinks of each artifact."""
+    return {str(one.artifact): str(one.standing) for one in shown(agent).artifacts}
+
+
+def lists_at(repository: Repository, version: int) -> None:
+    """A builder's key signs a listing of such a version, and whoever publishes it names that."""
+    role = repository.delegated[ROLE]
+    role.version = version
+    raw = b"evil"
+    path = "artifacts/plugs/evil"
+    role.targets = {path: TargetFile(len(raw), {"sha256": sha256(raw).hexdigest()}, path, {"custom": PLUG})}
+    # No file's name has four hundred digits.
+    signed = repository.writes(f"{min(version, 2**64)}.{ROLE}", role, repository.signers[ROLE])
+    repository.snapshot.meta[f"{ROLE}.json"] = MetaFile(
+        version, len(signed), {"sha256": sha256(signed).hexdigest()}
+    )
+    repository.signs_snapshot()

@@ -18,7 +18,10 @@ THREATS: Final = {
     "T3": "a command or reading is left in the broker",
     "T4": "a signed command is replayed, here or elsewhere",
     "T5": "signed commands are reordered",
-    "T6": "an old policy is published again",
+    "T2": "a device speaks as another does",
+    "T6": "an old policy or an old file comes again",
+    "T7": "versions are signed that lock everybody out",
+    "T8": "parts of different releases are mixed",
     "T9": "the hub starts in 1970",
     "T10": "the clock jumps, and back",
     "T11": "the same old policy is published for ever",
@@ -38,7 +41,6 @@ THREATS: Final = {
     "T31": "text that is not what it looks like",
     "T32": "ids that mean something in a topic",
     "T33": "the broker sends what no broker may send",
-    "T44": "the audit trail cannot be written",
     "T34": "names and links that lead elsewhere",
     "T35": "a compressed bomb, a full disk",
     "T36": "a file is swapped between its proof and its use",
@@ -46,6 +48,7 @@ THREATS: Final = {
     "T39": "an address that leads inside",
     "T40": "a captive portal answers",
     "T41": "certificates that are not in order",
+    "T44": "the audit trail cannot be written",
     "T45": "text that means something to a terminal or a log",
     "T47": "dead letters are run again unjudged, or all of them",
     "T48": "an approval is reused, forged, or one's own",
@@ -53,8 +56,16 @@ THREATS: Final = {
     "T52": "a breaker is tripped to stop somebody else",
     "T53": "what never works is tried for ever",
     "T54": "a configuration that lets others in",
+    "T55": "a process beside the agent is taken over",
 }
 """What has to have a story, in a few words."""
+AT_THE_PROCESS: Final = {
+    "T34": "names and links that lead elsewhere",
+    "T38": "a server drips, or falls silent",
+    "T39": "an address that leads inside",
+    "T41": "certificates that are not in order",
+}
+"""What is told where it is met: by the real fetching process, whose patience an agent has for a minute."""
 
 
 def marked(node: ast.AST) -> Iterator[str]:
@@ -80,6 +91,14 @@ def test_it_has_a_story(threat: str) -> None:
     told = [name for room in ROOMS for name, threats in stories(room) if threat in threats]
 
     assert told, f"nobody tells of {threat}: {THREATS[threat]}"
+
+
+@pytest.mark.parametrize("threat", AT_THE_PROCESS)
+def test_it_has_a_story_where_it_is_met(threat: str) -> None:
+    room = [each for each in stories(TESTS / "adapters") if each[0].startswith("test_artifact_")]
+    told = [name for name, threats in room if threat in threats]
+
+    assert told, f"nobody tells of {threat}: {AT_THE_PROCESS[threat]}"
 
 
 def test_every_story_of_this_room_says_of_which_threat_it_is() -> None:

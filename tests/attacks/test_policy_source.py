@@ -146,16 +146,16 @@ def test_it_is_refused_and_the_policy_in_force_stays_through_a_restart(
     assert reason == ("unproven_metadata",)
 
 
-@pytest.mark.parametrize("role", ["timestamp", "snapshot"])
+@pytest.mark.parametrize(("role", "version"), [("timestamp", 2**53), ("snapshot", 2**63 - 1)])
 @pytest.mark.threat("T7", "T15")
 def test_a_fast_forward_by_a_stolen_online_key_is_recovered_from_without_a_visit(
-    repository: Repository, agent: AgentProcess, role: str
+    repository: Repository, agent: AgentProcess, role: str, version: int
 ) -> None:
     signed = repository.timestamp if role == "timestamp" else repository.snapshot
-    signed.version = 2**53 - 1
+    signed.version = version - 1
     repository.signs_snapshot() if role == "snapshot" else repository.signs_timestamp()
     wait_until(
-        lambda: 2**53 in query(agent.database, "SELECT timestamp_version, snapshot_version FROM policy")[0],
+        lambda: version in query(agent.database, "SELECT timestamp_version, snapshot_version FROM policy")[0],
         "the thief's version to be taken",
         within=60,
     )
@@ -168,6 +168,23 @@ def test_a_fast_forward_by_a_stolen_online_key_is_recovered_from_without_a_visit
     repository.publishes(policy(4))
 
     wait_until(lambda: agent.status().policy.version == 4, "version 4", within=60)
+    assert agent.status().policy.problem == ""
+
+
+@pytest.mark.threat("T7")
+def test_no_absurd_number_in_a_signed_policy_is_taken_and_the_next_policy_is(
+    repository: Repository, agent: AgentProcess
+) -> None:
+    before = stored(agent)
+    refused = "SELECT count(*) FROM audit WHERE kind = 'policy_refused'"
+    for count, absurd in enumerate((2**53, 10**400), 1):
+        repository.publishes(encode(policy(3)).replace(b'"version":3', b'"version":%d' % absurd))
+        wait_until(lambda: query(agent.database, refused) == [(count,)], "the refusal", within=60)  # noqa: B023 - awaited within the round
+        assert stored(agent) == before
+
+    repository.publishes(policy(3))
+
+    wait_until(lambda: agent.status().policy.version == 3, "version 3", within=60)
     assert agent.status().policy.problem == ""
 
 

@@ -220,7 +220,8 @@ def test_it_goes_to_no_server_that_is_not_nearby() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"deeds": {"murder": True}}, {"many": 0}, {"topic": "a/#"}, {"deeds": ["spoof"]}]
+    "settings",
+    [{"deeds": {"murder": True}}, {"many": 0}, {"topic": "a/#"}, {"address": "tv"}, {"deeds": ["spoof"]}],
 )
 def test_wrong_settings_are_refused(settings: Json) -> None:
     with pytest.raises(InputError):

@@ -131,6 +131,37 @@ async def test_success_that_is_said_and_the_old_version_that_stays_is_a_failure(
     assert player.begun == [NEW]
 
 
+@pytest.mark.threat("T2")
+async def test_nothing_is_believed_that_is_told_of_a_device_while_it_is_away(
+    hub: Hub, player: Player
+) -> None:
+    """Whoever speaks then is somebody else: it said itself, by its last will, that it cannot."""
+
+    def script(version: str) -> None:
+        player.says(begun=True)
+        player.goes_offline()
+        player.shows["firmware"] = version
+
+    player.script = script
+    command = install(hub)
+    await hub.admits(command)
+
+    working = asyncio.create_task(hub.works())
+    await eventually(lambda: player.begun)
+
+    def is_done() -> bool:
+        player.tells()
+        hub.passes(timedelta(milliseconds=100))
+        return working.done()
+
+    await eventually(is_done)
+    await working
+
+    receipt = await hub.ended(command)
+    assert (receipt.outcome, receipt.update and receipt.update.stage) == (Outcome.UNKNOWN, Stage.SILENT)
+    assert "soaking" not in await stages(hub)
+
+
 async def test_what_the_device_says_of_its_failure_is_in_the_receipt(hub: Hub, player: Player) -> None:
     player.script = lambda _: player.says(failed="wrong checksum")
     command = install(hub)

@@ -7,7 +7,7 @@ with UpdatingVenue(tmp_path, appliances=[...], images=[Released(...)]) as venue:
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -21,8 +21,10 @@ from edgeagent.contracts.door import decode
 from edgeagent.contracts.reports.artifacts import ArtifactsShown
 from edgeagent.ids import ArtifactId, DeviceId, Digest
 from edgeagent.issuer.commands import SignedCommand
+from firmware_sim.fields import Json
 from tests.cli.building import typed
 from tests.firmware_sim.process import FleetProcess
+from tests.support.agents_venue import BROKER
 from tests.support.agents_worker import WorkedVenue
 from tests.support.brokers import free_port, wait_until
 from tests.support.stores import query
@@ -78,12 +80,14 @@ class Released:
         image: its bytes.
         family: the profile of the devices that it is for.
         version: what they tell once it runs.
+        floor: the earliest version that may be installed from now on; empty for any.
     """
 
     name: str
     image: bytes
     family: str
     version: str
+    floor: str = ""
 
     @property
     def digest(self) -> Digest:
@@ -103,9 +107,11 @@ class UpdatingVenue(WorkedVenue):
         soak: how long a version has to stay.
         patience: how long an update may take.
         retry: how long an appliance waits before it tries a download again.
+        broker_options: lines of mosquitto's configuration.
 
     Attributes:
         worker: the worker.
+        files_port: where the agent serves files.
     """
 
     def __init__(
@@ -119,9 +125,10 @@ class UpdatingVenue(WorkedVenue):
         soak: str = "2s",
         patience: str = "40s",
         retry: str = "200ms",
+        broker_options: tuple[str, ...] = BROKER,
     ) -> None:
         artifacts = {ArtifactId(each.name): frozenset({each.digest}) for each in images}
-        super().__init__(folder, terms={"artifacts": artifacts})
+        super().__init__(folder, terms={"artifacts": artifacts}, broker_options=broker_options)
         self._appliances = list(appliances)
         self._images = {each.name: each for each in images}
         self._faults = list(faults)
@@ -129,6 +136,8 @@ class UpdatingVenue(WorkedVenue):
         self._soak = soak
         self._patience = patience
         self._retry = retry
+        # One that stays, so that a device may go on fetching from an agent that has started anew.
+        self.files_port = free_port()
 
     @override
     def open(self) -> None:
@@ -143,7 +152,13 @@ class UpdatingVenue(WorkedVenue):
         """Start agent and worker, and admit these."""
         self.open()
         for device in devices:
-            self.agent.admit(device)
+            # What is told of these when they come is kept by nobody for who comes later.
+            if device.startswith("shellyplug"):
+                self.agent.admit_by_hand(device, "shelly-gen2", switches=[0])
+            elif device.startswith("display-"):
+                self.agent.admit_by_hand(device, "url-update", topic=f"display/{device}")
+            else:
+                self.agent.admit(device)
         wait_until(lambda: all(self.agent.device(device).online for device in devices), "the devices")
         wait_until(lambda: self.cloud.has_heard, "the hub's hello at the cloud")
 
@@ -173,6 +188,14 @@ class UpdatingVenue(WorkedVenue):
         told = [json.loads(str(detail))["stage"] for subject, detail in rows if subject == order.command.id]
         return [stage for number, stage in enumerate(told) if not number or told[number - 1] != stage]
 
+    def runs(self, device: str) -> object:
+        """The version that truly runs on an appliance with one flash."""
+        state: Json = self.fleet.state(device)
+        for name in ("flash", "flash", "running", "version"):
+            assert isinstance(state, Mapping)
+            state = state[name]
+        return state
+
     @override
     def plug_in(self) -> None:
         """Let the appliances come, and wait until they listen."""
@@ -200,8 +223,7 @@ class UpdatingVenue(WorkedVenue):
         repository = self._published()
         root.write_bytes((repository / "metadata/1.root.json").read_bytes())
         policy = f'[policy]\nsource = "{repository}"\nroot = "{root.name}"\nrefresh = "1s"\n'
-        # A port that stays, so that a device may go on fetching from an agent that has started anew.
-        firmware = f'[firmware]\nlisten = "127.0.0.1:{free_port()}"\n'
+        firmware = f'[firmware]\nlisten = "127.0.0.1:{self.files_port}"\n'
         return "\n".join(kept) + "\n" + policy + firmware
 
     def _published(self) -> Path:
@@ -220,6 +242,7 @@ class UpdatingVenue(WorkedVenue):
             self._types(
                 *("artifact", "add", str(file), "--id", each.name, "--family", each.family),
                 *("--group", each.family.partition("-")[0], "--model", "*", "--version", each.version),
+                *(("--floor", each.floor) if each.floor else ()),
                 *("--folder", str(venue)),
             )
             self._types("artifact", "release", each.name, "--folder", str(venue))

@@ -62,13 +62,14 @@ NOTHING: Final[Arguments] = MappingProxyType({})
 _CATCH_UP: Final = 60.0
 _SHOWN: Final = 4000
 # Bursts are told by PUBACK, so nothing may be dropped in the broker (its own limit is 1,000 messages).
-_BROKER: Final = (
+BROKER: Final = (
     "max_queued_messages 0",
     "log_type none",
     "log_type error",
     "log_type warning",
     "log_type information",
 )
+"""What a venue's broker is told, if nothing else matters."""
 
 
 class Venue:
@@ -105,7 +106,7 @@ class Venue:
         shelly: bool = False,
         lamp: bool = False,
         bridge: bool = False,
-        broker_options: tuple[str, ...] = _BROKER,
+        broker_options: tuple[str, ...] = BROKER,
         state_dir: Path | None = None,
         cloud_port: int | None = None,
         broker_port: int | None = None,

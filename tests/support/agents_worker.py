@@ -21,7 +21,7 @@ from edgeagent.ids import DeviceId
 from edgeagent.issuer.commands import SignedCommand
 from tests.support.agents import ROOT
 from tests.support.agents_keys import Keys
-from tests.support.agents_venue import NOTHING, Venue
+from tests.support.agents_venue import BROKER, NOTHING, Venue
 from tests.support.brokers import wait_until
 
 _DEADLINE: Final = 30.0
@@ -92,9 +92,17 @@ class WorkerProcess:
 class WorkedVenue(Venue):
     """A venue whose reboots and toggles are of the high tier, which is worked outside."""
 
-    def __init__(self, folder: Path, *, plugs: int = 1, terms: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        plugs: int = 1,
+        terms: Mapping[str, object] | None = None,
+        broker_options: tuple[str, ...] = BROKER,
+    ) -> None:
         high = frozenset({ActionName.TOGGLE, ActionName.REBOOT})
-        super().__init__(folder, plugs=plugs, keys=Keys(high=high, terms=terms or {}))
+        keys = Keys(high=high, terms=terms or {})
+        super().__init__(folder, plugs=plugs, keys=keys, broker_options=broker_options)
         self._workers: list[WorkerProcess] = []
 
     def new_worker(self) -> WorkerProcess:

@@ -30,6 +30,7 @@ FLOORS: Final[Mapping[str, int]] = {
     "edgeagent.secret_files": 8,
     "edgeagent.profiles": 8,
     "edgeagent.logs": 8,
+    "edgeagent.rights": 8,
     "edgeagent.agent": 9,
     "edgeagent.worker": 9,
     "edgeagent.fetcher": 9,

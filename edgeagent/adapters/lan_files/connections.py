@@ -1,13 +1,14 @@
 """Connections of devices, and of whoever else comes: few at once, each for one request.
 
-Who is expected has places of its own, so that strangers cannot keep it out. A request has to be there whole
-in time and within bounds; what is none is answered like one for nothing.
+Who is expected has places of its own, so that strangers cannot keep it out. Before its first request a device
+is a stranger too: where there are too many of them, the one goes that has said nothing for longest. A request
+has to be there whole in time and within bounds; what is none is answered like one for nothing.
 """
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from http import HTTPStatus
 from ipaddress import IPv6Address, ip_address
@@ -45,12 +46,24 @@ class Places:
 
     def takes(self, connection: "Connection", address: Address) -> bool:
         """Give a connection its place; whether there is one."""
-        counts = Counter(self._taken.values())
-        strangers = sum(count for each, count in counts.items() if not self._expects(each))
-        if counts[address] >= MOST_OF_ONE or (not self._expects(address) and strangers >= MOST_STRANGERS):
+        if Counter(self._taken.values())[address] >= MOST_OF_ONE:
             return False
+        if not self._expects(address):
+            strangers = [each for each, whose in self._taken.items() if not self._expects(whose)]
+            if len(strangers) >= MOST_STRANGERS and not self._makes_room(strangers):
+                return False
         self._taken[connection] = address
         return True
+
+    def _makes_room(self, strangers: Sequence["Connection"]) -> bool:
+        """Cut the first who has not asked for anything yet; whether there is one."""
+        for connection in strangers:
+            if connection.is_silent:
+                self.turned(Turned.CROWDED, connection.address)
+                self.leaves(connection)
+                connection.cut()
+                return True
+        return False
 
     def leaves(self, connection: "Connection") -> None:
         """Free the place of a connection."""
@@ -75,7 +88,7 @@ class Connection(web.RequestHandler):
         first_word: within what time the request has to be there.
     """
 
-    __slots__ = ("_deadline", "_first_word", "_places", "address")
+    __slots__ = ("_deadline", "_first_word", "_places", "address", "is_silent")
 
     def __init__(self, server: web.Server, places: Places, first_word: timedelta) -> None:
         super().__init__(
@@ -90,6 +103,7 @@ class Connection(web.RequestHandler):
         self._first_word = first_word
         self._deadline: asyncio.TimerHandle | None = None
         self.address: Address = _NOBODY
+        self.is_silent = True
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -102,7 +116,7 @@ class Connection(web.RequestHandler):
         if self.transport is not None:
             # What was written counts as taken once the kernel has it.
             self.transport.set_write_buffer_limits(high=0)
-        self._arm(self._first_word, self._is_silent)
+        self._arm(self._first_word, self._stays_silent)
 
     @override
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -130,6 +144,7 @@ class Connection(web.RequestHandler):
 
     def asked(self) -> None:
         """Note that the request is there."""
+        self.is_silent = False
         self._disarm()
 
     def goes_within(self, time: timedelta) -> None:
@@ -141,7 +156,7 @@ class Connection(web.RequestHandler):
         if self.transport is not None:
             self.transport.abort()
 
-    def _is_silent(self) -> None:
+    def _stays_silent(self) -> None:
         self._places.turned(Turned.SILENT, self.address)
         self.cut()
 

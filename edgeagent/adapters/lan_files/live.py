@@ -6,7 +6,6 @@ A descriptor stays open until the last who reads from it has stopped.
 """
 
 import asyncio
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -14,27 +13,23 @@ from hmac import compare_digest
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
+from edgeagent.adapters.lan_files.opened import Opened, close_all
 from edgeagent.adapters.lan_files.ranges import Stretch
-from edgeagent.errors import SuspiciousError, TransientError
 from edgeagent.ports.artifact_site import Content, Offer, Progress
 
 MOST_FETCHES: Final = 6
-"""How often the bytes of an offer may be sent: Tasmota tries five times."""
+"""How often the bytes of an offer may be sent to an address: Tasmota tries five times."""
 MOST_AT_ONCE: Final = 2
-"""How many may fetch of one offer at once: a device that reconnects may overtake its former connection."""
+"""How many of an address may fetch of one offer at once: a device that reconnects may overtake its former
+connection."""
+MOST_ADDRESSES: Final = 4
+"""From how many addresses an offer may be fetched, where nobody knows the device's: who has overheard the URL
+may be quicker than the device, and takes nothing of its measure."""
 LEAST_CHARGE: Final = 1024
 """What a request costs at least, in bytes, so that empty ones are bounded as well."""
 _LEAST_BUDGET: Final = 64 * 1024
 
 Address = IPv4Address | IPv6Address
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A file of an offer, and the descriptor to read it from."""
-
-    content: Content
-    handle: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,9 +40,10 @@ class Live:
         offer: what was offered.
         token: what has to be in the path.
         files: by name.
-        address: who may fetch; None until the first has.
-        readers: the connections of those who fetch now.
-        budget: bytes that may still be sent.
+        address: who may fetch; None for whoever knows the token.
+        readers: the connections of those who fetch now, with their addresses.
+        budget: bytes that may be sent to an address.
+        spent: bytes that were, with those that are promised.
         over: whether nothing more may be fetched.
     """
 
@@ -55,8 +51,9 @@ class Live:
     token: str
     files: Mapping[str, Opened]
     address: Address | None = None
-    readers: set[asyncio.Transport] = field(default_factory=set)
+    readers: dict[asyncio.Transport, Address] = field(default_factory=dict)
     budget: int = 0
+    spent: dict[Address, int] = field(default_factory=dict)
     over: bool = False
     name: str = ""
     place: int = 0
@@ -73,18 +70,24 @@ class Live:
         """Whether this address may fetch."""
         return self.address in {None, address}
 
+    def expects(self, address: Address) -> bool:
+        """Whether it is for this address, or was asked for from there."""
+        return not self.over and (self.address == address or address in self.spent)
+
     def takes(self, length: int, address: Address) -> bool:
-        """Charge a request of so many bytes, and bind the offer to who makes it; whether that may be."""
-        charge = max(LEAST_CHARGE, length)
-        if charge > self.budget or len(self.readers) >= MOST_AT_ONCE:
+        """Charge a request of so many bytes to who makes it; whether that may be."""
+        if address not in self.spent and len(self.spent) >= MOST_ADDRESSES:
             return False
-        self.budget -= charge
-        self.address = address
+        spent = self.spent.get(address, 0) + max(LEAST_CHARGE, length)
+        at_once = sum(each == address for each in self.readers.values())
+        if spent > self.budget or at_once >= MOST_AT_ONCE:
+            return False
+        self.spent[address] = spent
         return True
 
-    def begins(self, name: str, stretch: Stretch, reader: asyncio.Transport) -> None:
+    def begins(self, name: str, stretch: Stretch, reader: asyncio.Transport, address: Address) -> None:
         """Note that a fetch has begun."""
-        self.readers.add(reader)
+        self.readers[reader] = address
         self.fetches += 1
         self.name, self.place = name, stretch.first
 
@@ -98,8 +101,8 @@ class Live:
 
     def ends(self, charged: int, sent: int, reader: asyncio.Transport) -> None:
         """Note that a fetch has ended; what was not sent of it was not fetched."""
-        self.budget += max(LEAST_CHARGE, charged) - max(LEAST_CHARGE, sent)
-        self.readers.discard(reader)
+        address = self.readers.pop(reader)
+        self.spent[address] -= max(LEAST_CHARGE, charged) - max(LEAST_CHARGE, sent)
         self._close_when_unread()
 
     def is_ended(self) -> None:
@@ -128,40 +131,8 @@ class Live:
 
 
 def budget_of(contents: Sequence[Content]) -> int:
-    """How many bytes of an offer may be sent in all."""
+    """How many bytes of an offer may be sent to an address."""
     return MOST_FETCHES * max(_LEAST_BUDGET, sum(content.size for content in contents))
-
-
-def open_all(contents: Sequence[Content]) -> dict[str, Opened]:
-    """Open the files of an offer; all or none. Blocks.
-
-    Raises:
-        TransientError: one cannot be opened.
-        SuspiciousError: one is not as long as it was.
-    """
-    files: dict[str, Opened] = {}
-    try:
-        for content in contents:
-            files[content.name] = Opened(content, content.open_file())
-            _check_length(files[content.name])
-    except OSError as why:
-        close_all(files)
-        raise TransientError(f"a verified file cannot be opened: {why.strerror}") from why
-    except BaseException:
-        close_all(files)
-        raise
-    return files
-
-
-def _check_length(opened: Opened) -> None:
-    if os.fstat(opened.handle).st_size != opened.content.size:
-        raise SuspiciousError(f"a verified file is not {opened.content.size} bytes long any more")
-
-
-def close_all(files: Mapping[str, Opened]) -> None:
-    """Close the descriptors of an offer."""
-    for opened in files.values():
-        os.close(opened.handle)
 
 
 def found(offers: Sequence[Live], token: str) -> Live | None:

@@ -22,7 +22,8 @@ from typing import Final
 from aiohttp import web
 
 from edgeagent.adapters.lan_files.connections import Connection, Places, nothing, plain_headers
-from edgeagent.adapters.lan_files.live import Address, Live, Opened, budget_of, close_all, found, open_all
+from edgeagent.adapters.lan_files.live import Address, Live, budget_of, found
+from edgeagent.adapters.lan_files.opened import Opened, close_all, open_all
 from edgeagent.adapters.lan_files.ranges import NoSuchRangeError, Stretch, asked_for
 from edgeagent.adapters.lan_files.settings import PIECE, LanFilesSettings
 from edgeagent.adapters.lan_files.transfer import Transfer
@@ -106,7 +107,7 @@ class LanFiles:
     ) -> Offer:
         """Offer files to a device; see ``ArtifactSite``."""
         self._check(contents, until, token)
-        files = await asyncio.to_thread(open_all, contents)
+        files = await _opened(contents)
         self._being_made += 1
         try:
             async with self._turn:
@@ -194,7 +195,7 @@ class LanFiles:
         return _Listener(listening, places, int(channel.getsockname()[1]))
 
     def _expects(self, address: Address) -> bool:
-        return any(not live.over and live.address == address for live in self._offers.values())
+        return any(live.expects(address) for live in self._offers.values())
 
     def _end_due(self) -> None:
         now = self._clock.boot()
@@ -261,7 +262,7 @@ class LanFiles:
         reader = connection.transport
         if reader is None or task is None:
             return answer
-        live.begins(content.name, transfer.stretch, reader)
+        live.begins(content.name, transfer.stretch, reader, connection.address)
         self._fetching.add(task)
         try:
             ended = await transfer.run(request, answer, self._clock, self._settings)
@@ -297,6 +298,22 @@ class LanFiles:
         name = request.transport.get_extra_info("sockname")
         ours = {_plain(self._settings.public), _plain(str(name[0]) if name else "")}
         return _plain(host[1]) in ours
+
+
+async def _opened(contents: Sequence[Content]) -> dict[str, Opened]:
+    """Open files beside the loop; raises as ``open_all`` does, and leaves nothing open when nobody waits."""
+    opening = asyncio.create_task(asyncio.to_thread(open_all, contents))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        # A thread goes on to its end.
+        opening.add_done_callback(_forgotten)
+        raise
+
+
+def _forgotten(opening: asyncio.Task[dict[str, Opened]]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        close_all(opening.result())
 
 
 def _plain(host: str) -> str:

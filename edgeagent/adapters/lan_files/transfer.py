@@ -1,17 +1,16 @@
 """One fetch: bytes from a verified descriptor to a device, as fast as it takes them and not too slowly."""
 
 import asyncio
-import errno
 import logging
-import os
 from dataclasses import dataclass
 
 from aiohttp import ClientConnectionError, web
 
 from edgeagent.adapters.lan_files.connections import plain_headers
-from edgeagent.adapters.lan_files.live import Live, Opened
+from edgeagent.adapters.lan_files.live import Live
+from edgeagent.adapters.lan_files.opened import Opened
 from edgeagent.adapters.lan_files.ranges import Stretch
-from edgeagent.adapters.lan_files.settings import PIECE, LanFilesSettings
+from edgeagent.adapters.lan_files.settings import LanFilesSettings
 from edgeagent.clock import Clock
 from edgeagent.contracts.serving import Ended
 
@@ -72,7 +71,7 @@ class Transfer:
             return self._cut()
         except OSError as why:
             log.warning(
-                "a verified file cannot be read any more",
+                "a verified file cannot be sent any more",
                 extra={"sha256": self.opened.content.digest, "why": why.strerror},
             )
             return Ended.BROKEN
@@ -82,13 +81,9 @@ class Transfer:
         """The next piece.
 
         Raises:
-            OSError: it cannot be read, or the file has ended too soon.
+            OSError: it cannot be read, or is not what was verified.
         """
-        length = min(PIECE, self.stretch.length - self.sent)
-        piece = os.pread(self.opened.handle, length, self.stretch.first + self.sent)
-        if not piece:
-            raise OSError(errno.ENODATA, "it has become shorter")
-        return piece
+        return self.opened.read(self.stretch.first + self.sent, self.stretch.length - self.sent)
 
     def _took(self, piece: bytes, clock: Clock) -> None:
         self.sent += len(piece)
