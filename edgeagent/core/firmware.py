@@ -27,11 +27,13 @@ from types import MappingProxyType
 from typing import Final
 
 from edgeagent.contracts.receipt import Outcome
+from edgeagent.contracts.sources import Value
 from edgeagent.contracts.update import Overdue, Runs, Stage
 from edgeagent.core.updating import Course
 from edgeagent.errors import RejectedError
 from edgeagent.ids import ArtifactId, Digest
 
+_LONGEST: Final = 64
 OUTCOMES: Final[Mapping[Stage, Outcome]] = MappingProxyType(
     {
         Stage.DONE: Outcome.SUCCEEDED,
@@ -172,6 +174,11 @@ class Sight:
         """Whether no more is to be expected of it, whatever it has come to."""
         course = self.course
         return course.denied is not None or course.back or self.is_over or self.overdue is not None
+
+
+def version_told(value: Value | None) -> str:
+    """A version as it is recorded and compared, of whatever a device tells; empty for none."""
+    return "" if value is None else str(value)[:_LONGEST]
 
 
 def following(stage: Stage, sight: Sight, terms: Terms) -> Stage:

@@ -20,7 +20,7 @@ from edgeagent.contracts.policy import Level
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.contracts.update import Stage
-from edgeagent.core.firmware import OUTCOMES, PREPARING, Sight, Terms, Update, following
+from edgeagent.core.firmware import OUTCOMES, PREPARING, Sight, Terms, Update, following, version_told
 from edgeagent.core.gate.world import World
 from edgeagent.core.knowledge import known
 from edgeagent.core.profile.facts import Facts
@@ -121,8 +121,9 @@ class _Work:
             else:
                 await self._look(terms)
             if self._update.stage is Stage.ASTRAY:
-                # What is sent from here on has another file's address in it.
-                terms = (await self._desk.serve(self._claim)).terms
+                # What is sent from here on has another file's address in it; if anything can be sent.
+                served = await self._desk.serve(self._claim)
+                self._update, terms = served.update, served.terms
         return self._ended()
 
     async def _set_off(self, terms: Terms) -> Next | None:
@@ -252,7 +253,7 @@ def _tells_version(world: World) -> bool:
     facts = world.device
     recipe = facts.compiled.profile.firmware if isinstance(facts, Facts) else None
     held = None if recipe is None else known(world, ReadingName(recipe.running))
-    return held is not None and held.live_at is not None and held.value is not None
+    return held is not None and held.live_at is not None and bool(version_told(held.value))
 
 
 def _refused(reason: Reason, detail: str) -> Ending:

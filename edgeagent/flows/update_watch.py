@@ -14,7 +14,7 @@ from edgeagent.contracts.mqtt import Inbound
 from edgeagent.contracts.sources import Value
 from edgeagent.contracts.update import Runs
 from edgeagent.core.confirmation import Heard
-from edgeagent.core.firmware import Sight, Terms, Update
+from edgeagent.core.firmware import Sight, Terms, Update, version_told
 from edgeagent.core.profile.decode import Decoded
 from edgeagent.core.profile.firmware import FirmwarePlan
 from edgeagent.core.updating import Course, Running, UpdateStep, Verification, follow, overdue
@@ -123,14 +123,14 @@ class UpdateWatch:
                 self._runs_now(value)
 
     def _runs_now(self, value: Value) -> None:
-        runs, now = self._meaning(value), self._clock.boot()
-        if runs is not self._runs or str(value) != self._version:
+        runs, version, now = self._meaning(value), version_told(value), self._clock.boot()
+        if runs is not self._runs or version != self._version:
             self._first_told = now
-        self._runs, self._version, self._last_told = runs, str(value), now
+        self._runs, self._version, self._last_told = runs, version, now
 
     def _meaning(self, value: Value) -> Runs:
         """What a version means, whichever way the update goes."""
-        if str(value) == self.update.earlier:
+        if version_told(value) == self.update.earlier:
             return Runs.EARLIER
         found = _of(self.plan.verification, self.update.wanted, value)
         if found is not Running.OTHER:

@@ -4,6 +4,9 @@
     publish ─> the next message? the one that sets it off never twice; recorded, then handed over
     enter ──> seen so by the hub itself? recorded
 
+One that is under way and of whose device no more can be told or done, since it was let go or its profile has
+changed, is given up.
+
 Whoever works an update names no address and no topic, and cannot say that it has come further than the hub
 has seen (SPEC W1): what follows is asked of ``core/firmware`` here once more.
 """
@@ -32,6 +35,7 @@ from edgeagent.core.firmware import (
     Terms,
     Update,
     following,
+    version_told,
 )
 from edgeagent.core.profile.firmware import FirmwarePlan
 from edgeagent.core.shadow import Shadow
@@ -54,7 +58,6 @@ log = logging.getLogger(__name__)
 
 _NUMBER_BITS: Final = 31
 _TENTH: Final = 10
-_VERSION: Final = 64
 # In these the device may come for the file.
 _SERVED: Final = frozenset({Stage.STAGING, Stage.TRIGGERED, Stage.INSTALLING, Stage.ASTRAY, Stage.REVERTING})
 _WAY_BACK: Final = frozenset({Stage.ASTRAY, Stage.REVERTING})
@@ -82,21 +85,31 @@ class Updates:
         self._sending = sending
         self._images = images
         self._watches: dict[int, UpdateWatch] = {}
+        self._given_up: dict[int, Update] = {}
 
     async def serve(self, claim: Claim) -> Served:
         """Have the file served as far as it is needed, and look at the device from now on."""
         self._loans.of(claim)
         watch = self._watches.get(claim.run)
         recorded = claim.update if watch is None else watch.update
-        update = recorded or self._beginning(claim)
+        if recorded is None or recorded.stage is Stage.STAGING:
+            # What ran when it was first looked at may run no more.
+            update = self._beginning(claim)
+        else:
+            update = recorded
         if update.is_over:
             return Served(update, self._terms(None))
         if watch is not None and update.stage not in PREPARING:
             # Whoever has taken it over goes on with what was sent, and with what was seen.
             return Served(update, watch.terms)
-        plan, can_go_back = await self._plan(claim, update)
+        try:
+            plan, can_go_back = await self._plan(claim, update)
+        except RejectedError as why:
+            if update.stage is Stage.STAGING:
+                raise
+            return Served(await self._give_up(claim, update, why), self._terms(None))
         terms = self._terms(plan, can_go_back=can_go_back)
-        if recorded is None:
+        if update != recorded:
             await self._record(claim, update)
         if watch is None:
             watch = UpdateWatch(claim.device, update, plan, terms, self._around.clock)
@@ -159,7 +172,7 @@ class Updates:
         is_given_up = (watch.update.stage, stage) == (Stage.ASTRAY, Stage.STUCK)
         if (stage is not seen or stage is watch.update.stage) and not is_given_up:
             raise SuspiciousError(f"nobody has seen that the update is {stage}")
-        runs = watch.told.version or watch.update.runs
+        runs = version_told(watch.told.version) or watch.update.runs
         await self._record(claim, replace(watch.update.becomes(stage), runs=runs))
         self._around.crash.reached(CrashPoint.STEP_CHECKPOINTED)
         if stage not in PREPARING | {Stage.TRIGGERED, Stage.INSTALLING, Stage.REVERTING}:
@@ -173,8 +186,7 @@ class Updates:
         Raises:
             RejectedError: it has not.
         """
-        watch = self._watches.get(claim.run)
-        update = claim.update if watch is None else watch.update
+        update = self._known(claim)
         if update is None or update.stage is Stage.STAGING:
             if outcome not in {Outcome.REFUSED, Outcome.EXPIRED, Outcome.FAILED}:
                 raise RejectedError("nothing was installed")
@@ -189,13 +201,13 @@ class Updates:
         Raises:
             RejectedError: it is in the middle of one.
         """
-        watch = self._watches.get(claim.run)
-        update = claim.update if watch is None else watch.update
+        update = self._known(claim)
         if update is not None and update.stage in UNDER_WAY:
             raise RejectedError(f"the update is {update.stage}: the device is nobody else's")
 
     async def let_go(self, run: int) -> None:
         """Look at a device no more, and serve nothing to it."""
+        self._given_up.pop(run, None)
         watch = self._watches.pop(run, None)
         if watch is not None:
             self._confirmations.ignore(watch)
@@ -209,15 +221,30 @@ class Updates:
         if device is None or recipe is None:
             raise RejectedError("the device cannot be updated any more")
         held = device.shadow.state.get(ReadingName(recipe.running))
-        if held is None or held.live_at is None or held.value is None:
+        earlier = "" if held is None or held.live_at is None else version_told(held.value)
+        if not earlier:
             raise RejectedError("the device does not tell which version runs")
         return Update(
             stage=Stage.STAGING,
             artifact=image.artifact,
             sha256=image.sha256,
-            earlier=str(held.value)[:_VERSION],
+            earlier=earlier,
             wanted=image.version,
         )
+
+    def _known(self, claim: Claim) -> Update | None:
+        """Where an update stands."""
+        watch = self._watches.get(claim.run)
+        known = claim.update if watch is None else watch.update
+        return self._given_up.get(claim.run, known)
+
+    async def _give_up(self, claim: Claim, update: Update, why: RejectedError) -> Update:
+        """End an update that is under way where its device can be asked and sent nothing more."""
+        over = update.becomes(Stage.STUCK if update.stage in _WAY_BACK else Stage.SILENT)
+        await self._record(claim, over)
+        self._given_up[claim.run] = over
+        log.warning("update given up", extra=fields_of(claim) | {"stage": update.stage, "why": str(why)})
+        return over
 
     def _image(self, claim: Claim) -> Image:
         given = claim.asked.command.arguments

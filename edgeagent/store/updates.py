@@ -19,7 +19,8 @@ _SAVE: Final = """
 INSERT INTO updates (run, device, stage, artifact, sha256, earlier, wanted, percent, runs, at)
 VALUES (:run, :device, :stage, :artifact, :sha256, :earlier, :wanted, :percent, :runs, :at)
 ON CONFLICT (run) DO UPDATE
-   SET stage = excluded.stage, percent = excluded.percent, runs = excluded.runs, at = excluded.at
+   SET stage = excluded.stage, earlier = excluded.earlier, percent = excluded.percent, runs = excluded.runs,
+       at = excluded.at
 """
 
 
@@ -30,7 +31,7 @@ def of(db: Snapshot, run: int) -> Update | None:
 
 
 def save(tx: Transaction, run: int, device: DeviceId, update: Update, *, at: str) -> None:
-    """Record where an update stands; what it is and what was before it stay as they were first recorded."""
+    """Record where an update stands; what it is stays as it was first recorded."""
     tx.execute(
         _SAVE,
         {

@@ -452,3 +452,94 @@ async def test_a_hub_that_dies_anywhere_sets_an_update_off_at_most_once(
     was_lost = not player.begun
     assert player.begun in ([NEW], [])
     assert receipt.outcome is (Outcome.FAILED if was_lost else Outcome.SUCCEEDED)
+
+
+@pytest.mark.requirement("M6")
+@pytest.mark.parametrize("told", ["v" * 65, "neither one"])
+async def test_a_version_that_nobody_can_compare_is_gone_back_to_by_nobody(
+    hub: Hub, player: Player, told: str
+) -> None:
+    player.shows["firmware"] = told
+    player.tells()
+    await hub.settles()
+    player.script = lambda _: player.installs("9.9.9")
+    command = install(hub)
+    await hub.admits(command)
+
+    await hub.works()
+
+    receipt = await hub.ended(command)
+    assert receipt.outcome is Outcome.ROLLBACK_FAILED
+    assert player.begun == [NEW]
+
+
+@pytest.mark.requirement("M6")
+async def test_a_version_of_many_words_that_stays_is_the_one_before(hub: Hub, player: Player) -> None:
+    player.shows["firmware"] = "v" * 65
+    player.tells()
+    await hub.settles()
+    player.script = lambda _: player.says(failed="wrong checksum")
+    command = install(hub)
+    await hub.admits(command)
+
+    await hub.works()
+
+    assert (await hub.ended(command)).outcome is Outcome.FAILED
+
+
+@pytest.mark.requirement("M6")
+async def test_a_device_that_calls_its_version_nothing_is_not_updated(hub: Hub, player: Player) -> None:
+    player.shows["firmware"] = ""
+    player.tells()
+    await hub.settles()
+    command = install(hub)
+    await hub.admits(command)
+
+    await hub.works()
+
+    row = await hub.row(command)
+    assert (row.state, row.reason, player.urls) == (State.WAITING, Reason.RETRYING, [])
+
+
+@pytest.mark.parametrize(
+    ("script", "nth", "outcome"),
+    [(NEW, 3, Outcome.UNKNOWN), ("9.9.9", 5, Outcome.ROLLBACK_FAILED)],
+    ids=["on its way", "on its way back"],
+)
+async def test_an_update_is_over_whose_device_is_let_go_in_the_middle(
+    hub: Hub, player: Player, script: str, nth: int, outcome: Outcome
+) -> None:
+    player.script = lambda _: player.installs(script)
+    command = install(hub)
+    await hub.admits(command)
+    point = CrashPoint.STEP_SENT if script == NEW else CrashPoint.STEP_CHECKPOINTED
+    await hub.is_killed(point, nth=nth - 2 if script != NEW else nth)
+    await hub.starts_anew()
+    await hub.now.devices.forget(PLAYER, actor="uid:0 root")
+
+    await hub.works()
+
+    assert (await hub.ended(command)).outcome is outcome
+    assert not await hub.has_work()
+
+
+async def test_what_ran_before_is_looked_at_again_when_an_update_begins_later(
+    hub: Hub, player: Player
+) -> None:
+    command = install(hub)
+    await hub.admits(command)
+    await hub.is_killed(CrashPoint.STEP_SENT, nth=2)
+    await hub.starts_anew()
+    # Somebody has installed another version by hand meanwhile.
+    player.shows["firmware"] = "1.5.0"
+    player.comes_online()
+    await hub.settles()
+    player.script = lambda _: player.says(failed="wrong checksum")
+
+    await hub.works()
+
+    receipt = await hub.ended(command)
+    assert receipt.outcome is Outcome.FAILED
+    assert receipt.update is not None
+    assert (receipt.update.stage, receipt.update.earlier) == (Stage.KEPT, "1.5.0")
+    assert player.begun == [NEW]
