@@ -92,11 +92,9 @@ class Updates:
         self._loans.of(claim)
         watch = self._watches.get(claim.run)
         recorded = claim.update if watch is None else watch.update
-        if recorded is None or recorded.stage is Stage.STAGING:
-            # What ran when it was first looked at may run no more.
-            update = self._beginning(claim)
-        else:
-            update = recorded
+        # What ran when it was first looked at may run no more.
+        is_begun = recorded is not None and recorded.stage is not Stage.STAGING
+        update = recorded if recorded is not None and is_begun else self._beginning(claim)
         if update.is_over:
             return Served(update, self._terms(None))
         if watch is not None and update.stage not in PREPARING:

@@ -72,10 +72,11 @@ def _unsigned(artifact: ArtifactId, sha256: Digest, world: World) -> Refuse | No
     if world.wall.earliest >= listed.signed.until:
         until = f"{listed.signed.until:%Y-%m-%dT%H:%M:%SZ}"
         return Refuse(Reason.ARTIFACT_UNSIGNED, f"the metadata of {listed.signed.group} ended at {until}")
-    return _misfit(listed, world.appliance) or _too_old(listed, catalogue, world.appliance)
+    return misfit(listed, world.appliance) or _too_old(listed, catalogue, world.appliance)
 
 
-def _misfit(artifact: Artifact, appliance: Appliance | None) -> Refuse | None:
+def misfit(artifact: Artifact, appliance: Appliance | None) -> Refuse | None:
+    """Why a file is not for a device, whatever its version; None where it is, or where nobody can know."""
     if appliance is None:
         return None
     facts = artifact.facts
