@@ -217,15 +217,20 @@ def _forward(stage: Stage, sight: Sight, terms: Terms) -> Stage:
             return Stage.KEPT
         if sight.has_stayed(Runs.OTHER, terms.soak):
             return Stage.ASTRAY
-    if is_late:
+    if is_late and not _may_still_stay(sight, terms, Runs.WANTED, Runs.EARLIER):
         # One that stays with nothing is not well; of one that is mute nothing is known.
         return Stage.SILENT if sight.runs is Runs.UNKNOWN else Stage.ASTRAY
     return Stage.INSTALLING if stage is Stage.TRIGGERED and sight.has_begun else stage
+
+
+def _may_still_stay(sight: Sight, terms: Terms, *well: Runs) -> bool:
+    """Whether it has come late to one with which it would be well, and is given the time to stay with it."""
+    return sight.waited < terms.lasts + 3 * terms.soak and sight.runs in well
 
 
 def _backward(stage: Stage, sight: Sight, terms: Terms) -> Stage:
     if sight.has_stayed(Runs.EARLIER, terms.soak):
         return Stage.REVERTED
     is_elsewhere = any(sight.has_stayed(runs, terms.soak) for runs in (Runs.WANTED, Runs.OTHER))
-    is_late = sight.waited > terms.lasts + 2 * terms.soak
+    is_late = sight.waited > terms.lasts + 2 * terms.soak and not _may_still_stay(sight, terms, Runs.EARLIER)
     return Stage.STUCK if is_late or (sight.has_ended and is_elsewhere) else stage

@@ -86,10 +86,12 @@ class Updates:
         self._images = images
         self._watches: dict[int, UpdateWatch] = {}
         self._given_up: dict[int, Update] = {}
+        self._runs: set[int] = set()
 
     async def serve(self, claim: Claim) -> Served:
         """Have the file served as far as it is needed, and look at the device from now on."""
         self._loans.of(claim)
+        self._runs.add(claim.run)
         watch = self._watches.get(claim.run)
         recorded = claim.update if watch is None else watch.update
         # What ran when it was first looked at may run no more.
@@ -205,11 +207,18 @@ class Updates:
 
     async def let_go(self, run: int) -> None:
         """Look at a device no more, and serve nothing to it."""
+        self._runs.discard(run)
         self._given_up.pop(run, None)
         watch = self._watches.pop(run, None)
         if watch is not None:
             self._confirmations.ignore(watch)
         await self._images.withdraw(run)
+
+    async def let_go_of_ended(self) -> None:
+        """Let those go that were ended elsewhere: by a person, by the time, by losing all who worked them."""
+        if self._runs:
+            for run in await self._store.read(partial(updates.ended, runs=tuple(self._runs))):
+                await self.let_go(run)
 
     def _beginning(self, claim: Claim) -> Update:
         """What is to be recorded first: which file, and which version runs now."""

@@ -5,6 +5,7 @@ it is seen; which may follow which is decided in ``core/firmware``.
 """
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Final
 
 from edgeagent.contracts.update import Stage
@@ -15,6 +16,7 @@ from edgeagent.store.database import Snapshot, Transaction
 _OF: Final = """
 SELECT stage, artifact, sha256, earlier, wanted, percent, runs FROM updates WHERE run = :run
 """
+_IS_WORKED: Final = "SELECT 1 FROM inbox WHERE run = :run AND state IN ('queued', 'running')"
 _SAVE: Final = """
 INSERT INTO updates (run, device, stage, artifact, sha256, earlier, wanted, percent, runs, at)
 VALUES (:run, :device, :stage, :artifact, :sha256, :earlier, :wanted, :percent, :runs, :at)
@@ -28,6 +30,11 @@ def of(db: Snapshot, run: int) -> Update | None:
     """What is recorded of the update of a run; None where it has not begun."""
     row = db.row(_OF, {"run": run})
     return None if row is None else _update(row)
+
+
+def ended(db: Snapshot, runs: Sequence[int]) -> list[int]:
+    """Those of some runs that are neither worked nor about to be."""
+    return [run for run in runs if db.row(_IS_WORKED, {"run": run}) is None]
 
 
 def save(tx: Transaction, run: int, device: DeviceId, update: Update, *, at: str) -> None:

@@ -523,6 +523,24 @@ async def test_an_update_is_over_whose_device_is_let_go_in_the_middle(
     assert not await hub.has_work()
 
 
+@pytest.mark.requirement("R7")
+async def test_nothing_is_served_for_an_update_that_lost_all_who_worked_it(hub: Hub, player: Player) -> None:
+    command = install(hub)
+    await hub.admits(command)
+    for _ in range(3):
+        claim = await hub.claims()
+        await hub.now.desk.serve(claim)
+        await hub.now.desk.publish(claim, StepName.INSTALL, 0)
+        hub.passes(claim.lease)
+
+    looking = asyncio.create_task(hub.now.desk.claim(Tier.LOW, "worker-4"))
+    await eventually(lambda: not hub.shelf.served)
+    looking.cancel()
+
+    assert (await hub.ended(command)).reason is Reason.LEASE_LOST
+    assert player.begun == []
+
+
 async def test_what_ran_before_is_looked_at_again_when_an_update_begins_later(
     hub: Hub, player: Player
 ) -> None:
