@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import Command
 from edgeagent.contracts.policy import ActionRule, Tier, id_of_key
 from edgeagent.contracts.rollout import FirmwareRule
+from edgeagent.core.lease import Parent, Terms
 from edgeagent.core.lifecycle import State
 from edgeagent.flows import claims
 from edgeagent.flows.claims import Claimed, Taker, Wanted
@@ -42,7 +44,9 @@ class Rolling:
             version=self.policies, actions=actions, firmware=rule, artifacts=artifacts or {}
         )
 
-    async def lists(self, number: int, *, first: int = 1, days: int = 3) -> Command:
+    async def lists(
+        self, number: int, *, first: int = 1, days: int = 3, bridge: str | None = None
+    ) -> Command:
         """Let a list of so many devices stand queued, as the gate has let it in."""
         devices = [device_id(f"plug-{each}") for each in range(first, first + number)]
         command = self.hub.command(
@@ -56,22 +60,24 @@ class Rolling:
 
         def queue(tx: Transaction) -> None:
             for device in devices:
-                inbox.insert(tx, self._row(command, device, envelope), State.QUEUED, None)
+                row = self._row(command, device, envelope)
+                parent = None if bridge is None else Parent(bridge, 1)
+                inbox.insert(tx, replace(row, terms=Terms(parent=parent)), State.QUEUED, None)
 
         await self.hub.store.write(queue)
         return command
 
-    async def begins(self, takers: int = 50) -> list[DeviceId]:
+    async def begins(self, takers: int = 50, *, most: int = 1000) -> list[DeviceId]:
         """Let so many ask for work; tells what was begun."""
-        return [each.row.device for each in (await self.claimed(takers)).found]
+        return [each.row.device for each in (await self.claimed(takers, most=most)).found]
 
-    async def claimed(self, takers: int = 50) -> Claimed:
-        """Let so many ask for work."""
+    async def claimed(self, takers: int = 50, *, most: int = 1000) -> Claimed:
+        """Let so many ask for work, of a lane that works at most so many."""
         asking = [Taker(f"worker-{each}", f"{len(self.taken) + each:032x}") for each in range(takers)]
         wanted = Wanted(
             lane=LANE,
             takers=asking,
-            most=1000,
+            most=most,
             now=self.hub.lease_time(),
             wall=self.hub.clock.wall(),
             stamp=self.hub.now.around.stamp(),
