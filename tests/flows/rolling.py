@@ -44,10 +44,8 @@ class Rolling:
             version=self.policies, actions=actions, firmware=rule, artifacts=artifacts or {}
         )
 
-    async def lists(
-        self, number: int, *, first: int = 1, days: int = 3, bridge: str | None = None
-    ) -> Command:
-        """Let a list of so many devices stand queued, as the gate has let it in."""
+    async def lists(self, number: int, *, first: int = 1, days: int = 3, bridged: int = 0) -> Command:
+        """Let a list of so many devices stand queued, the first few behind one bridge, as the gate lets it in."""
         devices = [device_id(f"plug-{each}") for each in range(first, first + number)]
         command = self.hub.command(
             ActionName.INSTALL,
@@ -59,9 +57,9 @@ class Rolling:
         envelope = self.hub.signed(command)
 
         def queue(tx: Transaction) -> None:
-            for device in devices:
+            for place, device in enumerate(devices):
                 row = self._row(command, device, envelope)
-                parent = None if bridge is None else Parent(bridge, 1)
+                parent = Parent("attic", 1) if place < bridged else None
                 inbox.insert(tx, replace(row, terms=Terms(parent=parent)), State.QUEUED, None)
 
         await self.hub.store.write(queue)

@@ -247,17 +247,17 @@ async def test_many_lists_cost_no_more_rows_than_one(tmp_path: Path) -> None:
 
 async def test_those_behind_one_bridge_keep_no_place_from_others(tmp_path: Path) -> None:
     async with new_rollout(tmp_path, parallel=3) as rolling:
-        lamps = await rolling.lists(10, bridge="attic")
-        plugs = await rolling.lists(10, first=11)
+        command = await rolling.lists(20, bridged=10)
+        lamps = command.devices[:10]
         begun = await rolling.begins()
-        assert [each in lamps.devices for each in begun] == [True, False, False]
+        assert [each in lamps for each in begun] == [True, False, False]
 
         for _ in range(4):
-            await rolling.ends(plugs, [begun.pop()], State.SUCCEEDED)
+            await rolling.ends(command, [begun.pop()], State.SUCCEEDED)
             begun += await rolling.begins()
             assert len(begun) == 3
 
-        assert sum(each in lamps.devices for each in begun) == 1
+        assert sum(each in lamps for each in begun) == 1
 
 
 @pytest.mark.requirement("L1")
