@@ -11,6 +11,7 @@ What follows from what is seen is decided in ``core/firmware``.
 It knows ports and the core only, as ``dispatch`` does.
 """
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -36,6 +37,9 @@ _SELDOM: Final = timedelta(seconds=30)
 _OFTEN: Final = timedelta(milliseconds=250)
 _LOOKS: Final = 4
 """How often a device is asked within the time for which a version has to stay."""
+_LONGEST_WAIT: Final = timedelta(minutes=10)
+"""How long is waited at the longest between two tries to begin: each is on record, and may go on for days."""
+_REMEMBERED: Final = 256
 _PATIENCE: Final = 20
 """How often the way back is tried that cannot be sent."""
 
@@ -47,6 +51,7 @@ class FirmwareUpdates:
         self._desk = desk
         self._exchange = exchange
         self._clock = clock
+        self._put_off: dict[int, int] = {}
 
     async def carry_out(self, claim: Claim) -> Next:
         """Go on where the update stands, to its end or to what has to be waited for.
@@ -68,11 +73,13 @@ class FirmwareUpdates:
         except TransientError as why:
             if update is not None and update.stage is not Stage.STAGING:
                 raise
-            wait = self._exchange.wait(claim, failures=1)
-            return Later(reason=Reason.RETRYING, after=wait, error=str(why))
-        return await _Work(self._desk, self._exchange, self._clock, claim, served.update).through(
-            served.terms
-        )
+            return self._later(claim, str(why))
+        work = _Work(self._desk, self._exchange, self._clock, claim, served.update)
+        following = await work.through(served.terms)
+        if isinstance(following, Later) and following.after is not None:
+            return replace(following, after=max(following.after, self._waits(claim)))
+        self._put_off.pop(claim.run, None)
+        return following
 
     async def _before(self, claim: Claim) -> Next | None:
         """See to it that the update may begin: the gate, the device, the version that runs."""
@@ -90,9 +97,19 @@ class FirmwareUpdates:
         if away is not None:
             return away
         if not _tells_version(world):
-            wait = self._exchange.wait(claim, failures=1)
-            return Later(reason=Reason.RETRYING, after=wait, error=_SILENT)
+            return self._later(claim, _SILENT)
         return None
+
+    def _later(self, claim: Claim, why: str) -> Later:
+        return Later(reason=Reason.RETRYING, after=self._waits(claim), error=why)
+
+    def _waits(self, claim: Claim) -> timedelta:
+        """How long to wait before the next try to begin: longer each time."""
+        failures = self._put_off.pop(claim.run, 0) + 1
+        self._put_off[claim.run] = failures
+        while len(self._put_off) > _REMEMBERED:
+            del self._put_off[next(iter(self._put_off))]
+        return self._exchange.wait(claim, failures=failures, longest=_LONGEST_WAIT)
 
 
 class _Work:

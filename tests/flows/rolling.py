@@ -45,7 +45,7 @@ class Rolling:
         )
 
     async def lists(self, number: int, *, first: int = 1, days: int = 3, bridged: int = 0) -> Command:
-        """Let a list of so many devices stand queued, the first few behind one bridge, as the gate lets it in."""
+        """Let a list of so many devices stand queued, the first few behind one bridge, as it was let in."""
         devices = [device_id(f"plug-{each}") for each in range(first, first + number)]
         command = self.hub.command(
             ActionName.INSTALL,

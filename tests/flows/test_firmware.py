@@ -270,6 +270,24 @@ async def test_a_file_that_is_not_here_yet_is_waited_for(hub: Hub) -> None:
     assert (await hub.ended(command)).outcome is Outcome.SUCCEEDED
 
 
+@pytest.mark.requirement("R7")
+async def test_what_cannot_begin_is_tried_more_and_more_seldom(hub: Hub, player: Player) -> None:
+    hub.shelf.is_empty, hub.chance = True, 1.0
+    command = install(hub)
+    await hub.admits(command)
+
+    tries, begun = 0, hub.clock.boot()
+    while hub.clock.boot() - begun < timedelta(minutes=4):
+        if await hub.has_work():
+            await hub.works()
+            tries += 1
+        hub.passes(timedelta(seconds=2))
+
+    assert tries <= 8
+    assert player.urls == []
+    assert (await hub.row(command)).state is State.WAITING
+
+
 async def test_an_empty_battery_is_no_time_for_an_update(hub: Hub, player: Player) -> None:
     player.shows["battery"] = 30
     command = install(hub)
