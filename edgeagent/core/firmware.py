@@ -34,6 +34,11 @@ from edgeagent.errors import RejectedError
 from edgeagent.ids import ArtifactId, Digest
 
 _LONGEST: Final = 64
+_SELDOM: Final = timedelta(seconds=30)
+_OFTEN: Final = timedelta(milliseconds=250)
+_LOOKS: Final = 4
+"""How often a device is asked within the time for which a version has to stay."""
+_FEW: Final = 16
 OUTCOMES: Final[Mapping[Stage, Outcome]] = MappingProxyType(
     {
         Stage.DONE: Outcome.SUCCEEDED,
@@ -174,6 +179,16 @@ class Sight:
         """Whether no more is to be expected of it, whatever it has come to."""
         course = self.course
         return course.denied is not None or course.back or self.is_over or self.overdue is not None
+
+
+def pace(terms: Terms) -> timedelta:
+    """How often a device is asked which version it runs: often enough to see one stay."""
+    return min(max(terms.soak / _LOOKS, _OFTEN), _SELDOM)
+
+
+def most_questions(terms: Terms) -> int:
+    """How often whoever works an update asks it at most, if it goes there and back and takes its time."""
+    return _FEW + 2 * ((terms.lasts + 3 * terms.soak) // pace(terms))
 
 
 def version_told(value: Value | None) -> str:

@@ -21,7 +21,7 @@ from edgeagent.contracts.policy import Level
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.contracts.update import Stage
-from edgeagent.core.firmware import OUTCOMES, PREPARING, Sight, Terms, Update, following, version_told
+from edgeagent.core.firmware import OUTCOMES, PREPARING, Sight, Terms, Update, following, pace, version_told
 from edgeagent.core.gate.world import World
 from edgeagent.core.knowledge import known
 from edgeagent.core.profile.facts import Facts
@@ -33,10 +33,6 @@ from edgeagent.ports.desk import WorkDesk
 from edgeagent.ports.links import LinkError
 
 _SILENT: Final = "the device does not tell which version runs"
-_SELDOM: Final = timedelta(seconds=30)
-_OFTEN: Final = timedelta(milliseconds=250)
-_LOOKS: Final = 4
-"""How often a device is asked within the time for which a version has to stay."""
 _LONGEST_WAIT: Final = timedelta(minutes=10)
 """How long is waited at the longest between two tries to begin: each is on record, and may go on for days."""
 _REMEMBERED: Final = 256
@@ -209,7 +205,7 @@ class _Work:
             await self._enter(stage)
             return
         now = self._clock.boot()
-        is_due = self._asked is None or now - self._asked >= _pace(terms)
+        is_due = self._asked is None or now - self._asked >= pace(terms)
         if is_due and self._sight.is_there:
             self._asked = now
             try:
@@ -221,7 +217,7 @@ class _Work:
     async def _see(self, terms: Terms) -> Stage:
         """Wait until more is seen, and say at which stage the update is by that."""
         await self._renew()
-        within = min(self._claim.lease / 3, _pace(terms))
+        within = min(self._claim.lease / 3, pace(terms))
         self._sight = await self._desk.await_progress(self._claim, within=within)
         return following(self._update.stage, self._sight, terms)
 
@@ -259,10 +255,6 @@ class _Work:
                     f"install {update.earlier} by hand{words}"
                 )
         return Ending(outcome=outcome, reason=reason, detail=detail)
-
-
-def _pace(terms: Terms) -> timedelta:
-    return min(max(terms.soak / _LOOKS, _OFTEN), _SELDOM)
 
 
 def _tells_version(world: World) -> bool:

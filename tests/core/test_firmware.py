@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.update import Overdue, Runs, Stage
 from edgeagent.core.confirmation import Denied
-from edgeagent.core.firmware import NEXT, OUTCOMES, UNDER_WAY, Sight, Terms, Update, following
+from edgeagent.core.firmware import (
+    NEXT,
+    OUTCOMES,
+    UNDER_WAY,
+    Sight,
+    Terms,
+    Update,
+    following,
+    most_questions,
+    pace,
+)
 from edgeagent.core.updating import Course
 from edgeagent.errors import RejectedError
 from edgeagent.ids import artifact_id, digest
@@ -135,3 +145,13 @@ def test_what_follows_from_what_is_seen(stage: Stage, sight: Sight, expected: St
 
 def test_without_a_way_back_none_is_tried() -> None:
     assert following(Stage.ASTRAY, Sight(), replace(TERMS, can_go_back=False)) is Stage.STUCK
+
+
+@pytest.mark.parametrize("soak", [timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)], ids=str)
+@pytest.mark.parametrize("lasts", [timedelta(minutes=1), timedelta(days=1)], ids=str)
+def test_as_many_questions_are_allowed_as_an_update_asks_that_takes_its_time(
+    soak: timedelta, lasts: timedelta
+) -> None:
+    terms = Terms(soak=soak, lasts=lasts, steps=1)
+
+    assert most_questions(terms) * pace(terms) > 2 * (lasts + 2 * soak)
