@@ -17,6 +17,10 @@ _OF: Final = """
 SELECT stage, artifact, sha256, earlier, wanted, percent, runs FROM updates WHERE run = :run
 """
 _IS_WORKED: Final = "SELECT 1 FROM inbox WHERE run = :run AND state IN ('queued', 'running')"
+_UNDER_WAY: Final = """
+SELECT u.run FROM inbox i INDEXED BY inbox_updating JOIN updates u ON u.run = i.run
+ WHERE i.action = 'install' AND (i.state = 'running' OR (i.sent = 1 AND i.state IN ('queued', 'waiting')))
+"""
 _SAVE: Final = """
 INSERT INTO updates (run, device, stage, artifact, sha256, earlier, wanted, percent, runs, at)
 VALUES (:run, :device, :stage, :artifact, :sha256, :earlier, :wanted, :percent, :runs, :at)
@@ -35,6 +39,11 @@ def of(db: Snapshot, run: int) -> Update | None:
 def ended(db: Snapshot, runs: Sequence[int]) -> list[int]:
     """Those of some runs that are neither worked nor about to be."""
     return [run for run in runs if db.row(_IS_WORKED, {"run": run}) is None]
+
+
+def under_way(db: Snapshot) -> set[int]:
+    """The runs whose devices are being updated."""
+    return {int(row[0]) for row in db.rows(_UNDER_WAY)}
 
 
 def save(tx: Transaction, run: int, device: DeviceId, update: Update, *, at: str) -> None:

@@ -17,6 +17,7 @@ from edgeagent.contracts.order import Verb
 from edgeagent.contracts.policy import ActionRule, Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
+from edgeagent.contracts.reports.health import Level
 from edgeagent.contracts.rollout import FirmwareRule
 from edgeagent.contracts.update import Stage
 from edgeagent.core.audit_chain import AuditKind
@@ -25,6 +26,8 @@ from edgeagent.core.stops import Standing
 from edgeagent.core.work import Claim, Ending, Later, StepName
 from edgeagent.errors import RejectedError, SuspiciousError
 from edgeagent.flows.wary import WaryDesk
+from edgeagent.flows.watching.certificates import CertificateFiles
+from edgeagent.flows.watching.lookout import Lookout
 from edgeagent.ids import DeviceId, artifact_id, device_id, digest
 from edgeagent.ports.crash import CrashPoint
 from edgeagent.ports.firmware import Image
@@ -557,6 +560,27 @@ async def test_nothing_is_served_for_an_update_that_lost_all_who_worked_it(hub: 
 
     assert (await hub.ended(command)).reason is Reason.LEASE_LOST
     assert player.begun == []
+
+
+@pytest.mark.requirement("Q7")
+async def test_an_update_that_takes_long_calls_for_nobody(hub: Hub, player: Player) -> None:
+    player.script = lambda _: player.says(begun=True)
+    lookout = Lookout(hub.store, hub.now.around, None, hub.now.tallies, CertificateFiles({}, {}))
+    await hub.admits(install(hub))
+    claim = await hub.claims()
+    await hub.now.desk.serve(claim)
+    for part in (0, 1):
+        await hub.now.desk.publish(claim, StepName.INSTALL, part)
+        await hub.settles()
+        await hub.now.desk.await_progress(claim, within=timedelta(0))
+
+    for _ in range(40):
+        told = {each.name: each.level for each in await lookout.checks()}
+        hub.passes(claim.lease * 0.9)
+        await hub.now.desk.renew(claim)
+
+    assert (told["stuck"], told["locks"]) == (Level.OK, Level.OK)
+    assert hub.rows("SELECT stage FROM updates") == [("triggered",)]
 
 
 async def test_what_ran_before_is_looked_at_again_when_an_update_begins_later(
