@@ -110,7 +110,11 @@ def room(rule: FirmwareRule, tally: Tally, word: Word, *, at_hub: int, places: i
 
 
 def reckoned(rule: FirmwareRule, recipe: FirmwareRecipe | None) -> timedelta:
-    """How long an update is reckoned to last: by the rule, else by all that the profile allows it."""
+    """How long an update is reckoned to last: by the rule; else all that the profile and the rule allow it.
+
+    It is over when the new version has stayed.
+    """
     if rule.longest is not None or recipe is None:
         return rule.longest or timedelta(0)
-    return sum((step.within + (step.returns or timedelta(0)) for step in recipe.steps), recipe.settles)
+    allowed = sum((step.within + (step.returns or timedelta(0)) for step in recipe.steps), recipe.settles)
+    return min(allowed, rule.patience) + rule.soak
