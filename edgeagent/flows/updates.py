@@ -282,7 +282,10 @@ class Updates:
         try:
             image = way_back if update.stage in _WAY_BACK and way_back else self._image(claim)
             return await self._images.serve(claim.run, claim.device, image, lasts=self._rule().patience)
-        except (RejectedError, TransientError):
+        except (RejectedError, SuspiciousError, TransientError) as why:
+            if update.stage is Stage.STAGING and isinstance(why, SuspiciousError):
+                # Its file was damaged this very moment: it is found out, and fetched again.
+                raise TransientError(str(why)) from why
             if update.stage is Stage.STAGING:
                 raise
             # It is looked what becomes of it all the same.

@@ -273,6 +273,36 @@ async def test_a_file_that_is_not_here_yet_is_waited_for(hub: Hub) -> None:
     assert (await hub.ended(command)).outcome is Outcome.SUCCEEDED
 
 
+async def test_a_file_that_is_damaged_as_it_is_served_is_waited_for(hub: Hub, player: Player) -> None:
+    hub.shelf.is_damaged = True
+    command = install(hub)
+    await hub.admits(command)
+
+    await hub.works()
+
+    row = await hub.row(command)
+    assert (row.state, row.reason, player.urls) == (State.WAITING, Reason.RETRYING, [])
+
+
+@pytest.mark.requirement("L7")
+async def test_a_mistake_in_one_update_costs_the_others_nothing(hub: Hub, player: Player) -> None:
+    await hub.player(device_id("player-2"))
+    command = install(hub, device=device_id("player-2"))
+    await hub.admits(command)
+    hub.now.trust.catalogue = hub.shelf.catalogue
+    hub.shelf.is_mistaken = True
+    working = asyncio.create_task(hub.now.dispatch[Tier.LOW].run("low-1"))
+    await eventually(lambda: hub.shelf.is_mistaken is None)
+
+    other = hub.command(POWER, device=PLAYER, on=True)
+    await hub.admits(other)
+
+    await eventually(lambda: player.shows["power"] is True)
+    assert not working.done()
+    working.cancel()
+    assert (await hub.row(command)).state is State.RUNNING
+
+
 @pytest.mark.requirement("R7")
 async def test_what_cannot_begin_is_tried_more_and_more_seldom(hub: Hub, player: Player) -> None:
     hub.shelf.is_empty, hub.chance = True, 1.0
@@ -577,10 +607,11 @@ async def test_an_update_that_takes_long_calls_for_nobody(hub: Hub, player: Play
         await hub.now.desk.await_progress(claim, within=timedelta(0))
 
     for _ in range(40):
-        told = {each.name: each.level for each in await lookout.checks()}
+        await lookout.checks()
         hub.passes(claim.lease * 0.9)
         await hub.now.desk.renew(claim)
 
+    told = {each.name: each.level for each in await lookout.checks()}
     assert (told["stuck"], told["locks"]) == (Level.OK, Level.OK)
     assert hub.rows("SELECT stage FROM updates") == [("triggered",)]
 
@@ -605,3 +636,34 @@ async def test_what_ran_before_is_looked_at_again_when_an_update_begins_later(
     assert receipt.update is not None
     assert (receipt.update.stage, receipt.update.earlier) == (Stage.KEPT, "1.5.0")
     assert player.begun == [NEW]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.UNKNOWN, Outcome.ROLLBACK_FAILED], ids=str)
+async def test_a_device_that_somebody_went_to_is_updated_again(
+    hub: Hub, player: Player, outcome: Outcome
+) -> None:
+    hub.shelf.images = [IMAGE]
+    is_mute = outcome is Outcome.UNKNOWN
+    player.script = lambda _: player.is_mute() if is_mute else player.installs("0.9.9")
+    command = install(hub)
+    await hub.admits(command)
+    working = asyncio.create_task(hub.works())
+
+    def is_over() -> bool:
+        if player.begun:
+            hub.passes(timedelta(milliseconds=100))
+        return working.done()
+
+    await eventually(is_over)
+    assert (await hub.ended(command)).outcome is outcome
+
+    mended = Player(hub.bus, PLAYER, hub.passes)
+    mended.comes_online()
+    mended.tells()
+    await hub.settles()
+    power, again = hub.command(POWER, device=PLAYER, on=True), install(hub)
+    await hub.admits(power, again)
+    await hub.works_all(Tier.LOW)
+
+    assert [(await hub.ended(each)).outcome for each in (power, again)] == [Outcome.SUCCEEDED] * 2
+    assert mended.begun == [NEW]
