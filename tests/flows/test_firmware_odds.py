@@ -221,6 +221,7 @@ async def test_what_ran_before_is_looked_at_again_when_an_update_begins_later(
     assert player.begun == [NEW]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outcome", [Outcome.UNKNOWN, Outcome.ROLLBACK_FAILED], ids=str)
 async def test_a_device_that_somebody_went_to_is_updated_again(
     hub: Hub, player: Player, outcome: Outcome
@@ -234,7 +235,7 @@ async def test_a_device_that_somebody_went_to_is_updated_again(
 
     def is_over() -> bool:
         if player.begun:
-            hub.passes(timedelta(milliseconds=400))
+            hub.passes(timedelta(milliseconds=100))
         return working.done()
 
     await eventually(is_over)
