@@ -38,6 +38,8 @@ _LONGEST_WAIT: Final = timedelta(minutes=10)
 _REMEMBERED: Final = 256
 _PATIENCE: Final = 20
 """How often the way back is tried that cannot be sent."""
+_BETWEEN: Final = timedelta(seconds=30)
+"""How long is waited between two such tries: brokers and devices take a while to come back."""
 
 
 class FirmwareUpdates:
@@ -192,11 +194,15 @@ class _Work:
     async def _look_on(self, terms: Terms) -> None:
         """Wait for a better moment for the way back, but not for ever."""
         self._waited += 1
-        stage = await self._see(terms)
         if self._waited >= _PATIENCE:
-            stage = Stage.STUCK
-        if stage is not self._update.stage:
-            await self._enter(stage)
+            await self._enter(Stage.STUCK)
+            return
+        until = self._clock.boot() + _BETWEEN
+        while self._clock.boot() < until:
+            stage = await self._see(terms)
+            if stage is not self._update.stage:
+                await self._enter(stage)
+                return
 
     async def _look(self, terms: Terms) -> None:
         """See what the device is at, and ask it which version runs."""

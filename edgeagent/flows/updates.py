@@ -313,7 +313,7 @@ class Updates:
 
     async def _not_sent(self, claim: Claim, before: Update, *, is_last: bool) -> None:
         watch = self._watch(claim)
-        watch.ready = 0
+        watch.begins_anew()
         if not is_last:
             return
         await self._store.write(partial(self._take_back, claim, before))

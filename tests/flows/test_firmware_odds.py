@@ -12,6 +12,7 @@ from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.contracts.reports.health import Level
 from edgeagent.contracts.update import Stage
+from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import StepName
 from edgeagent.flows.watching.certificates import CertificateFiles
@@ -19,7 +20,7 @@ from edgeagent.flows.watching.lookout import Lookout
 from edgeagent.ids import device_id
 from edgeagent.ports.crash import CrashPoint
 from tests.flows.commanding import Hub
-from tests.flows.scripted_player import NEW, Player
+from tests.flows.scripted_player import NEW, OLD, Player
 from tests.flows.signing import PLAYER, POWER
 from tests.flows.test_firmware import IMAGE, install, updating_hub
 from tests.support.waiting import eventually
@@ -68,6 +69,36 @@ async def test_a_mistake_in_one_update_costs_the_others_nothing(hub: Hub, player
     assert not working.done()
     working.cancel()
     assert (await hub.row(command)).state is State.RUNNING
+
+
+@pytest.mark.slow
+async def test_the_way_back_waits_for_a_broker_and_is_not_tried_all_the_time(
+    hub: Hub, player: Player
+) -> None:
+    player.script = lambda version: player.installs("9.9.9" if version == NEW else version)
+    command = install(hub)
+    await hub.admits(command)
+    working = asyncio.create_task(hub.works())
+    down: list[timedelta] = []
+
+    def is_over() -> bool:
+        if not down and hub.rows("SELECT stage FROM updates") == [("astray",)]:
+            hub.bus.goes_down()
+            down.append(hub.clock.boot())
+        elif down:
+            hub.passes(timedelta(milliseconds=100))
+            if len(down) == 1 and hub.clock.boot() - down[0] > timedelta(seconds=40):
+                hub.bus.comes_up()
+                player.comes_online()
+                down.append(hub.clock.boot())
+        return working.done()
+
+    await eventually(is_over)
+
+    assert (await hub.ended(command)).outcome is Outcome.ROLLED_BACK
+    assert player.begun == [NEW, OLD]
+    sent = [row["stage"] for row in await hub.audited(AuditKind.STEP_SENT) if "stage" in row]
+    assert sent.count("reverting") <= 4
 
 
 @pytest.mark.requirement("R7")
