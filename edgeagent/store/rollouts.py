@@ -142,7 +142,7 @@ def tally(db: Snapshot, command: CommandId) -> Tally:
         bad=bad,
         under_way=count("running") + count("queued", "waiting", sent=True),
         queued=count("queued", sent=False),
-        left=count("queued", "waiting", sent=False),
+        left=count("held", "queued", "waiting", sent=False),
     )
 
 

@@ -12,6 +12,7 @@ from edgeagent.clock import EPOCH as YEAR_1970
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import Command
 from edgeagent.contracts.policy import ActionRule, Tier, id_of_key
+from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.rollout import FirmwareRule
 from edgeagent.core.lease import Parent, Terms
 from edgeagent.core.lifecycle import State
@@ -44,8 +45,10 @@ class Rolling:
             version=self.policies, actions=actions, firmware=rule, artifacts=artifacts or {}
         )
 
-    async def lists(self, number: int, *, first: int = 1, days: int = 3, bridged: int = 0) -> Command:
-        """Let a list of so many devices stand queued, the first few behind one bridge, as it was let in."""
+    async def lists(
+        self, number: int, *, first: int = 1, days: int = 3, bridged: int = 0, held: bool = False
+    ) -> Command:
+        """Let a list of so many devices stand queued, the first few behind one bridge, or all held."""
         devices = [device_id(f"plug-{each}") for each in range(first, first + number)]
         command = self.hub.command(
             ActionName.INSTALL,
@@ -60,7 +63,8 @@ class Rolling:
             for place, device in enumerate(devices):
                 row = self._row(command, device, envelope)
                 parent = Parent("attic", 1) if place < bridged else None
-                inbox.insert(tx, replace(row, terms=Terms(parent=parent)), State.QUEUED, None)
+                to = (State.HELD, Reason.NEEDS_APPROVAL) if held else (State.QUEUED, None)
+                inbox.insert(tx, replace(row, terms=Terms(parent=parent)), *to)
 
         await self.hub.store.write(queue)
         return command
