@@ -29,6 +29,7 @@ from edgeagent.adapters.metadata.verifying import Client
 from edgeagent.errors import ConfigurationError, TransientError
 
 EXIT_LATER: Final = 75
+_NOT_THERE: Final = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +76,22 @@ def fetch(errand: Errand) -> None:
 
 
 def _delegated(client: Client) -> None:
-    """Fetch what signs for artifacts. What is not there is none of ours to wait for: the agent says so."""
-    try:
-        client.delegated()
-    except DownloadHTTPError as why:
-        if why.status_code != HTTPStatus.NOT_FOUND:
+    """Fetch what signs for artifacts: all of it, whatever is wrong with one of them.
+
+    What is not there or is none is no business of ours: the agent finds the same, and says so.
+    """
+    for role in client.roles_for_artifacts():
+        try:
+            client.delegated(role)
+        except (RepositoryError, DownloadLengthMismatchError):
+            pass
+        except DownloadHTTPError as why:
+            if why.status_code not in _NOT_THERE:
+                raise
+        except (DownloadError, OSError):
             raise
+        except Exception:  # noqa: BLE001, S110 - whatever a library makes of one builder's bytes
+            pass
 
 
 def _reader(errand: Errand) -> Reader:

@@ -44,6 +44,7 @@ class World:
         plan: what goes wrong.
         mqtt5: whether they speak MQTT 5, which none does by birth.
         maker: the public key of the maker of those that take signed images only; empty for nobody's.
+        address: of all of them, in their network.
     """
 
     broker: Broker
@@ -53,6 +54,7 @@ class World:
     plan: FaultPlan = field(default_factory=FaultPlan)
     mqtt5: bool = False
     maker: bytes = b""
+    address: str = "127.0.0.1"
 
 
 class CircuitBoard:
@@ -166,6 +168,11 @@ class CircuitBoard:
     def maker(self) -> bytes:
         """The key that the world's appliances were born with."""
         return self._world.maker
+
+    @property
+    def address(self) -> str:
+        """Where it stands in its network."""
+        return self._world.address
 
     def uptime(self) -> timedelta:
         """Time since the last boot."""

@@ -55,13 +55,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         within = duration(asked.within, "--within")
         load = None if asked.burst is None else Burst(count=asked.burst, rate=asked.rate)
         with opened(asked.journal) as journal:
+            broker = _broker(asked.broker)
             world = World(
-                broker=_broker(asked.broker),
+                broker=broker,
+                address=broker.seen_from(),
                 journal=journal,
                 seed=asked.seed,
                 timing=Timing(
                     period=duration(asked.period, "--period"),
                     transfer=duration(asked.transfer, "--transfer"),
+                    retry=duration(asked.retry, "--retry"),
                 ),
                 plan=FaultPlan() if asked.faults is None else plan_from_file(asked.faults),
                 mqtt5=asked.mqtt5,
@@ -192,6 +195,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--faults", type=Path, metavar="FILE", help="what goes wrong, in TOML or JSON")
     parser.add_argument("--period", default="1s", help="between two telemetry messages (default 1s)")
     parser.add_argument("--transfer", default="500ms", help="of a whole image, at least (default 500ms)")
+    parser.add_argument("--retry", default="200ms", help="between two tries of a download (default 200ms)")
     parser.add_argument("--username", help="of those that have none; {id} stands for the appliance's id")
     parser.add_argument("--password")
     parser.add_argument("--mqtt5", action="store_true", help="connect with MQTT 5, to see expiry intervals")

@@ -205,6 +205,11 @@ class Board(Protocol):
         """The public key of its maker, burnt in at birth; empty for none."""
         ...
 
+    @property
+    def address(self) -> str:
+        """In its network."""
+        ...
+
     def note(self, what: What, details: Mapping[str, Json]) -> None:
         """Write a line into the journal."""
         ...

@@ -53,6 +53,17 @@ class Broker:
     host: str
     port: int
 
+    def seen_from(self) -> str:
+        """The address from which it is reached; a loopback one where it is not."""
+        try:
+            [family, kind, *_, there] = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_DGRAM)[0]
+            with socket.socket(family, kind) as probe:
+                # Nothing is sent: connecting chooses the way.
+                probe.connect(there)
+                return str(probe.getsockname()[0])
+        except OSError:
+            return "127.0.0.1"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:

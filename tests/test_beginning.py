@@ -16,11 +16,14 @@ from edgeagent.contracts.floormark import EpochReason, FloorMark
 from edgeagent.contracts.order import Verb
 from edgeagent.contracts.policy import POLICY_TYPE
 from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.catalogue import Catalogue, Listing, following
 from edgeagent.core.stops import Standing
 from edgeagent.ids import digest, hub_id, new_epoch
 from edgeagent.store import audit, meta, outbox, policy, stops
+from edgeagent.store import catalogue as catalogues
 from edgeagent.store.database import Database
 from edgeagent.store.meta import Life, StoredFloor
+from tests.core.test_catalogue import artifact
 from tests.support.clocks import NOON, ManualReadings
 
 pytestmark = pytest.mark.requirement("T8")
@@ -142,6 +145,22 @@ async def test_a_restored_database_forgets_a_policy_that_was_replaced(
     assert life.reason is EpochReason.RESTORED
     assert await store.read(policy.is_stored) is stays
     assert await store.read(least_policy_version) == (0 if stays else 5)
+
+
+@pytest.mark.requirement("V3")
+@pytest.mark.parametrize("is_restored", [False, True])
+async def test_of_a_restored_catalogue_nothing_is_believed_until_it_is_looked_at_anew(
+    store: Database, config: Config, *, is_restored: bool
+) -> None:
+    await begun(store, config, clock(), KEY, Before())
+    known = following(Catalogue(), Listing({"plugs": [artifact()]}))
+    await store.write(partial(catalogues.save, catalogue=known, delegated={}))
+
+    await begun(store, config, clock(), KEY, Before(mark=mark() if is_restored else None))
+
+    found = await store.read(catalogues.load)
+    assert found.listed == known.listed
+    assert bool(found.stale) is is_restored
 
 
 @pytest.mark.requirement("U1")

@@ -27,6 +27,7 @@ from edgeagent.flows.surroundings import Origin
 from edgeagent.ids import Epoch, new_epoch
 from edgeagent.ports.crash import CrashPoint
 from edgeagent.store import audit, inbox, meta, outbox, receipts, stops
+from edgeagent.store import catalogue as catalogues
 from edgeagent.store import policy as policies
 from edgeagent.store.audit import Act, Stamp
 from edgeagent.store.database import Database, Snapshot, Transaction
@@ -124,6 +125,8 @@ def _life(tx: Transaction, before: Before, new: Epoch, time: EventTime) -> tuple
         # An older one must not come into force because the newer one was forgotten (SPEC T2).
         meta.raise_policy_floor(tx, mark.policy_version)
         policies.forget_below(tx, mark.policy_version)
+    # What was revoked since, and floors that were raised, are not in it.
+    catalogues.doubt(tx, "an earlier copy of the database was put back; the next refresh looks anew")
     log.warning("new epoch", extra={"epoch": new, "reason": reason, "previous": earlier})
     detail: dict[str, JsonValue] = {"reason": reason}
     if earlier is not None:

@@ -53,6 +53,7 @@ from edgeagent.flows.bells import Bell, OutboxBell
 from edgeagent.flows.breaker_desk import HubBreakers
 from edgeagent.flows.breakers import Breakers
 from edgeagent.flows.brokerwatch import BrokerWatch
+from edgeagent.flows.calling_off import CallingOff
 from edgeagent.flows.checkpoints import Checkpoints
 from edgeagent.flows.confirmations import Confirmations
 from edgeagent.flows.dead_letters import DeadLetters
@@ -110,12 +111,11 @@ async def build(
     # What the operator has to put right is told before this start is written down.
     broker, cloud = settings.mqtt_settings(config, path), settings.cloud_settings(config, path)
     profiles = settings.profiles(config, path)
-    file = FloorFile(config.hub.state_dir, config.hub.id)
+    file, key = FloorFile(config.hub.state_dir, config.hub.id), hub_key(config.hub.state_dir / "hub.key")
     before = Before(mark=await asyncio.to_thread(file.read), set_aside=damaged)
     floor = await store.read(before.time_floor)
     clock = ProvenClock(SystemTime(), floor=BUILT_AT if floor is None else floor.moment)
     metrics = Metrics(CollectorRegistry())
-    key = hub_key(config.hub.state_dir / "hub.key")
     around = Surroundings(
         origin=await begun(store, config, clock, key.public, before),
         clock=clock,
@@ -146,7 +146,8 @@ async def build(
         keeping=keeping,
         files=fetching(config, path, store, trust, around),
     )
-    return await hub.join(clock, Worlds(devices, trust, around, key.public), settling)
+    worlds = Worlds(devices, trust, around, key.public, serves_files=config.firmware is not None)
+    return await hub.join(clock, worlds, settling)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,6 +295,7 @@ class Hub:
         revalidation = Revalidation(self.store, self.bus, settling, confirmations, desk)
         flows |= {f"revalidate-{number}": revalidation.run for number in range(1, AT_ONCE + 1)}
         flows["forgetting"] = Forgetting(self.store, trust, around).run
+        calling_off = CallingOff(self.store, self.bus, confirmations, settling, desk)
         outside = self._outside(desk)
         flows |= self._lanes(desk, set(Tier) if outside is None else set(Tier) - OUTSIDE)
         if self.queue is not None:
@@ -309,7 +311,7 @@ class Hub:
             breakers=hub_breakers,
             letters=DeadLetters(self.store, Replaying(worlds, entering), upkeep.bell.ring),
             drills=drills(self.store, around, self.config),
-            rollouts=HubRollouts(self.store, desk, settling, worlds),
+            rollouts=HubRollouts(self.store, desk, settling, worlds, calling_off),
         )
 
     def _outside(self, desk: Desk) -> WaryDesk | None:

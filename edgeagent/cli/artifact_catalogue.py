@@ -22,6 +22,7 @@ _MEANS: Final = {
     Standing.RELEASED: "it may be installed, where it fits",
     Standing.SIGNED: "the policy does not list it: edgeagent issuer artifact release",
     Standing.ENDED: "its metadata are over: edgeagent issuer refresh --offline-keys",
+    Standing.STALE: "what its group signs now is refused, and so nothing of it is installed",
     Standing.REVOKED: "it was taken back and is never installed",
 }
 

@@ -1,13 +1,17 @@
-"""``edgeagent firmware plan | status | pause | resume | abort``: lists of devices that are updated."""
+"""``edgeagent firmware plan | status | pause | resume | abort | cancel``: devices that are updated."""
 
 import argparse
 from datetime import datetime
+from typing import Final
 
 from edgeagent.cli.asking import agent_of
-from edgeagent.cli.printing import safe, short_names, show_json, table
+from edgeagent.cli.printing import advise, safe, short_names, show_json, table
 from edgeagent.cli.times import length
 from edgeagent.cli.words import Nouns
 from edgeagent.contracts.reports.rollouts import (
+    CancelAnswer,
+    CancelReport,
+    CancelRequest,
     PlannedDevice,
     PlanReport,
     PlanRequest,
@@ -18,6 +22,15 @@ from edgeagent.contracts.reports.rollouts import (
 from edgeagent.contracts.scalars import timestamp_text
 from edgeagent.errors import RejectedError
 from edgeagent.ids import artifact_id, command_id, device_id
+
+_PATIENCE: Final = 30.0
+_EXITS: Final = {CancelAnswer.DENIED: 1, CancelAnswer.NONE: 3}
+_ANSWERS: Final = {
+    CancelAnswer.NOT_NEEDED: "{}, nothing was set off",
+    CancelAnswer.TAKEN: "it says that it stops; the version that runs tells what becomes of it",
+    CancelAnswer.DENIED: "it does not stop",
+    CancelAnswer.NONE: "it was told to stop, and has not answered yet",
+}
 
 
 def add_to(nouns: Nouns) -> None:
@@ -43,6 +56,17 @@ def add_to(nouns: Nouns) -> None:
         steer.add_argument("command", metavar="ID", type=command_id)
         steer.add_argument("--reason", required=True, metavar="TEXT", help="for the record")
         steer.set_defaults(handler=_steer, verb=verb)
+    cancel = verbs.add_parser(
+        "cancel",
+        help="call off the update of one device",
+        description="Call off the update of one device. What has not set anything off ends; what runs is "
+        "told to stop, once, where its family can. It is put on record. Exit 0 ended, or the device says so; "
+        "1 it does not stop; 3 sent, not answered yet.",
+    )
+    cancel.add_argument("command", metavar="ID", type=command_id)
+    cancel.add_argument("device", metavar="DEVICE", nargs="?", type=device_id, help="of a list: which")
+    cancel.add_argument("--reason", required=True, metavar="TEXT", help="for the record")
+    cancel.set_defaults(handler=_cancel)
 
 
 def _plan(arguments: argparse.Namespace) -> int:
@@ -106,6 +130,22 @@ def _steer(arguments: argparse.Namespace) -> int:
     request = SteerRequest(reason=arguments.reason)
     path = f"/v1/rollouts/{arguments.command}/{arguments.verb}"
     return _show(arguments, agent_of(arguments).post(path, request, RolloutReport))
+
+
+def _cancel(arguments: argparse.Namespace) -> int:
+    request = CancelRequest(device=arguments.device, reason=arguments.reason)
+    path = f"/v1/rollouts/{arguments.command}/cancel"
+    report = agent_of(arguments).post(path, request, CancelReport, patience=_PATIENCE)
+    if arguments.json:
+        show_json(report)
+    else:
+        said = _ANSWERS[report.answer].format(report.state)
+        print(f"{safe(report.command)} on {safe(report.device)}: {said}")
+        if report.words:
+            print(f"it says   {safe(report.words)}")
+        if report.answer is not CancelAnswer.NOT_NEEDED:
+            advise(f"edgeagent commands show {safe(report.command)}")
+    return _EXITS.get(report.answer, 0)
 
 
 def _show(arguments: argparse.Namespace, rollout: RolloutReport) -> int:

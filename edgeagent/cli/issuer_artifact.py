@@ -1,26 +1,23 @@
 """``edgeagent issuer artifact``: files for devices, who signs for them, and which may be installed."""
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue, ValidationError
 
-from edgeagent.cli.issuer_asking import clock
-from edgeagent.cli.issuer_repository import add_folder, expiries, folder_of, publisher_of, show_expiries
+from edgeagent.cli.issuer_changes import change, read, room_of
+from edgeagent.cli.issuer_groups import add_groups
+from edgeagent.cli.issuer_repository import add_folder, folder_of
 from edgeagent.cli.printing import safe, show_json, table
 from edgeagent.cli.words import Nouns
-from edgeagent.contracts.artifact import ArtifactFacts, ArtifactKind, group_of_role
+from edgeagent.contracts.artifact import ArtifactFacts, ArtifactKind
 from edgeagent.contracts.door import faults
 from edgeagent.errors import MalformedError
 from edgeagent.ids import artifact_id
 
 if TYPE_CHECKING:
     from edgeagent.core.catalogue import Artifact
-    from edgeagent.issuer.repository.artifacts import ArtifactRoom
-    from edgeagent.issuer.repository.folder import IssuerFolder
-    from edgeagent.issuer.repository.rotation import Changed
     from edgeagent.issuer.repository.trusted import Trusted
 
 
@@ -29,38 +26,19 @@ def add_artifact(verbs: Nouns) -> None:
     words = verbs.add_parser("artifact", help="files for devices").add_subparsers(
         required=True, metavar="VERB"
     )
-    _add_role(words.add_parser("role", help="who signs for the files of a group of models"))
+    add_groups(words.add_parser("role", help="who signs for the files of a group of models"))
     _add_add(words.add_parser("add", help="sign for a file: what it is; it may not be installed yet"))
     for verb, handler, help_ in (
         ("release", _release, "let the policy list a file: it may be installed"),
         ("revoke", _revoke, "take a file back for good: nobody signs for it, the policy does not list it"),
     ):
-        change = words.add_parser(verb, help=help_)
-        change.add_argument("id", metavar="ID", type=artifact_id)
-        add_folder(change)
-        change.set_defaults(handler=handler)
+        word = words.add_parser(verb, help=help_)
+        word.add_argument("id", metavar="ID", type=artifact_id)
+        add_folder(word)
+        word.set_defaults(handler=handler)
     shown = words.add_parser("list", help="what is signed for, and whether it may be installed")
     shown.add_argument("--folder", type=Path, default=Path(), metavar="FOLDER", help="the issuer's (.)")
     shown.set_defaults(handler=_list)
-
-
-def _add_role(role: argparse.ArgumentParser) -> None:
-    verbs = role.add_subparsers(required=True, metavar="VERB")
-    for verb, handler, words in (
-        ("add", _role_add, "give a group of models keys of its own; one is made where none is named"),
-        ("rotate", _role_rotate, "put other keys in place of a group's"),
-    ):
-        change = verbs.add_parser(verb, help=words)
-        change.add_argument("group", metavar="GROUP", help="of models: 1 to 32 of a-z 0-9 _ -")
-        change.add_argument(
-            "--key", type=Path, action="append", default=[], metavar="FILE.pub", help="may sign"
-        )
-        change.add_argument("--threshold", type=int, default=1, metavar="N", help="how many have to (1)")
-        add_folder(change)
-        change.set_defaults(handler=handler)
-    shown = verbs.add_parser("list", help="the groups, with their keys and ends")
-    shown.add_argument("--folder", type=Path, default=Path(), metavar="FOLDER", help="the issuer's (.)")
-    shown.set_defaults(handler=_role_list)
 
 
 def _add_add(add: argparse.ArgumentParser) -> None:
@@ -93,7 +71,7 @@ def _add(arguments: argparse.Namespace) -> int:
     new = NewArtifact(id=arguments.id, group=arguments.group, file=arguments.file, facts=_facts_of(arguments))
     folder = folder_of(arguments)
     with folder.alone():
-        artifact = _room(folder, arguments).add(new)
+        artifact = room_of(folder, arguments).add(new)
     if arguments.json:
         show_json(_shown(artifact))
         return 0
@@ -121,57 +99,15 @@ def _facts_of(arguments: argparse.Namespace) -> ArtifactFacts:
 
 
 def _release(arguments: argparse.Namespace) -> int:
-    return _change(arguments, lambda room: room.release(arguments.id))
+    return change(arguments, lambda room: room.release(arguments.id))
 
 
 def _revoke(arguments: argparse.Namespace) -> int:
-    return _change(arguments, lambda room: room.revoke(arguments.id))
-
-
-def _role_add(arguments: argparse.Namespace) -> int:
-    keys = _keys(arguments)
-    return _change(
-        arguments, lambda room: room.add_role(arguments.group, keys, threshold=arguments.threshold)
-    )
-
-
-def _role_rotate(arguments: argparse.Namespace) -> int:
-    keys = _keys(arguments)
-    return _change(
-        arguments, lambda room: room.rotate_role(arguments.group, keys, threshold=arguments.threshold)
-    )
-
-
-def _keys(arguments: argparse.Namespace) -> list[bytes]:
-    from edgeagent.issuer.keys import load_public_key
-
-    return [load_public_key(file) for file in arguments.key]
-
-
-def _change(arguments: argparse.Namespace, change: "Callable[[ArtifactRoom], Changed]") -> int:
-    folder = folder_of(arguments)
-    with folder.alone():
-        changed = change(_room(folder, arguments))
-    if arguments.json:
-        made: list[JsonValue] = [str(file) for file in changed.made]
-        show_json(expiries(changed.trusted) | {"made": made, "next": [*changed.told]})
-        return 0
-    show_expiries(changed.trusted)
-    for file in changed.made:
-        print(f"made      {file}")
-    for words in changed.told:
-        print(f"next      {safe(words)}")
-    return 0
-
-
-def _room(folder: "IssuerFolder", arguments: argparse.Namespace) -> "ArtifactRoom":
-    from edgeagent.issuer.repository.artifacts import ArtifactRoom
-
-    return ArtifactRoom(folder, publisher_of(folder, arguments), clock())
+    return change(arguments, lambda room: room.revoke(arguments.id))
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    trusted = _read(arguments)
+    trusted = read(arguments)
     if arguments.json:
         show_json({"artifacts": [_listed(one, trusted) for one in trusted.artifacts.values()]})
         return 0
@@ -190,54 +126,6 @@ def _list(arguments: argparse.Namespace) -> int:
         ],
     )
     return 0
-
-
-def _role_list(arguments: argparse.Namespace) -> int:
-    from edgeagent.issuer.repository.trusted import roles_of
-
-    trusted = _read(arguments)
-    roles = roles_of(trusted.targets.signed)
-    rows = [
-        (group_of_role(name), role.threshold, role.keyids, trusted.delegated[name].signed)
-        for name, role in roles.items()
-    ]
-    if arguments.json:
-        show_json(
-            {
-                "groups": [
-                    {
-                        "group": group,
-                        "threshold": threshold,
-                        "keys": [*keys],
-                        "version": signed.version,
-                        "artifacts": len(signed.targets),
-                    }
-                    for group, threshold, keys, signed in rows
-                ]
-            }
-        )
-        return 0
-    table(
-        ("group", "keys", "artifacts", "version", "until"),
-        [
-            (
-                group,
-                f"{threshold} of {len(keys)}",
-                str(len(signed.targets)),
-                str(signed.version),
-                f"{signed.expires:%Y-%m-%d}",
-            )
-            for group, threshold, keys, signed in rows
-        ],
-    )
-    return 0
-
-
-def _read(arguments: argparse.Namespace) -> "Trusted":
-    from edgeagent.issuer.repository.files import RepositoryFiles
-    from edgeagent.issuer.repository.trusted import read_trusted
-
-    return read_trusted(RepositoryFiles(arguments.folder / "repository"))
 
 
 def _is_released(artifact: "Artifact", trusted: "Trusted") -> bool:

@@ -1,20 +1,20 @@
 """``edgeagent issuer keys | token``: what signs, and what logs in."""
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from edgeagent.cli.issuer_asking import clock, passphrase_of
-from edgeagent.cli.issuer_repository import add_folder, expiries, folder_of, publisher_of, show_expiries
+from edgeagent.cli.issuer_asking import passphrase_of
+from edgeagent.cli.issuer_changes import change_keys
+from edgeagent.cli.issuer_repository import add_folder
 from edgeagent.cli.printing import safe, show_json
 from edgeagent.cli.words import Nouns
 from edgeagent.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from edgeagent.issuer.repository.rotation import Changed, Keychain
+    pass
 
 
 def add_keys(verbs: Nouns) -> None:
@@ -78,29 +78,11 @@ def _rotate(arguments: argparse.Namespace) -> int:
     from edgeagent.issuer.keys import load_public_key
 
     public = None if arguments.public is None else load_public_key(arguments.public)
-    return _change(arguments, lambda keychain: keychain.rotate(arguments.what, public))
+    return change_keys(arguments, lambda keychain: keychain.rotate(arguments.what, public))
 
 
 def _revoke(arguments: argparse.Namespace) -> int:
-    return _change(arguments, lambda keychain: keychain.revoke(arguments.what))
-
-
-def _change(arguments: argparse.Namespace, change: "Callable[[Keychain], Changed]") -> int:
-    from edgeagent.issuer.repository.rotation import Keychain
-
-    folder = folder_of(arguments)
-    with folder.alone():
-        changed = change(Keychain(folder, publisher_of(folder, arguments), clock()))
-    if arguments.json:
-        made: list[JsonValue] = [str(file) for file in changed.made]
-        show_json(expiries(changed.trusted) | {"made": made, "next": [*changed.told]})
-        return 0
-    show_expiries(changed.trusted)
-    for file in changed.made:
-        print(f"made      {file}")
-    for words in changed.told:
-        print(f"next      {words}")
-    return 0
+    return change_keys(arguments, lambda keychain: keychain.revoke(arguments.what))
 
 
 def _new_token(arguments: argparse.Namespace) -> int:

@@ -25,6 +25,7 @@ _NEXT: Final[Mapping[Reason, str]] = {
     Reason.ARTIFACT_REVOKED: "edgeagent artifacts list",
     Reason.ARTIFACT_MISFIT: "edgeagent artifacts list; edgeagent devices show {device}",
     Reason.ARTIFACT_TOO_OLD: "edgeagent artifacts list",
+    Reason.SERVES_NO_FILES: "[firmware] in the configuration: listen",
     Reason.UNFIT_STATE: "edgeagent devices show {device}",
     Reason.BREAKER_OPEN: "edgeagent breakers list; edgeagent breakers reset SCOPE --reason TEXT",
     Reason.STALE: "edgeagent devices show {device}",

@@ -2,7 +2,8 @@
 
 An artifact is the target ``artifacts/<group>/<artifact id>`` of the delegated role ``artifacts-<group>``. Its
 length and sha256 stand in the target itself; this is the rest. What a file *is* is signed by whoever builds
-it; that it may be *used* is said by the policy's ``artifacts``, which others sign.
+it; that it may be *used* is said by the policy's ``artifacts``, which others sign. For which devices a group
+may sign stands under ``custom`` in its delegation, which the top-level targets sign.
 """
 
 import re
@@ -19,10 +20,16 @@ ARTIFACT_BYTES: Final = 1024 * 1024 * 1024
 """The most bytes of an artifact."""
 FACTS_BYTES: Final = 4096
 """The most bytes of what is said of one."""
+GROUP_FACTS: Final = "custom"
+"""Where in a delegation stands what is said of its group."""
+GROUP_FACTS_BYTES: Final = 16 * 1024
+"""The most bytes of that."""
 MOST_GROUPS: Final = 32
 """The most groups of models in one repository."""
-MOST_ARTIFACTS: Final = 512
-"""The most artifacts of all groups together."""
+MOST_ARTIFACTS: Final = 128
+"""The most artifacts of a group: no builder takes the room of another."""
+GROUP_BYTES: Final = 256 * 1024
+"""The most bytes of the metadata of a group's role."""
 
 _GROUP: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
 _ROLE: Final = "artifacts-"
@@ -33,6 +40,8 @@ Version = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+/(
 Family = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
 """The id of a device profile."""
 _Names = Annotated[frozenset[Words], Field(max_length=64)]
+Models = Annotated[_Names, Field(min_length=1)] | Literal["*"]
+"""Which models of a family, as the devices tell them; ``*`` for all."""
 
 
 class ArtifactKind(StrEnum):
@@ -59,13 +68,30 @@ class ArtifactFacts(Contract):
 
     family: Family
     kind: ArtifactKind = Field(default=ArtifactKind.FIRMWARE, strict=False)
-    models: Annotated[_Names, Field(min_length=1)] | Literal["*"]
+    models: Models
     hardware: _Names = frozenset()
     version: Version
     floor: Version | None = None
     unpacked_bytes: Annotated[int, Field(ge=1, lt=2**53)] | None = None
     notes: Words | None = None
     security: bool = False
+
+
+class GroupFacts(Contract):
+    """For which devices a group may sign.
+
+    Attributes:
+        families: the ids of their profiles, and which models of each.
+    """
+
+    families: Annotated[dict[Family, Models], Field(min_length=1, max_length=16)]
+
+    def covers(self, artifact: ArtifactFacts) -> bool:
+        """Whether all devices that an artifact is for are among them."""
+        models = self.families.get(artifact.family)
+        if models is None or models == "*":
+            return models is not None
+        return artifact.models != "*" and artifact.models <= models
 
 
 def group_name(text: str) -> str:

@@ -157,6 +157,8 @@ class FirmwareRecipe(Part):
         model: where the device's model is known from.
         hardware: where its hardware revision is known from.
         fetches: see ``Fetches``.
+        address: where the device's address in the LAN is known from, if it fetches by itself: nobody else is
+            then served its file.
         longest_url: characters of an address that it can hold.
         occupies: what of ``shared`` is occupied meanwhile.
         reversible: whether the same steps take it back to an older version.
@@ -172,6 +174,7 @@ class FirmwareRecipe(Part):
     model: Told | None = None
     hardware: Told | None = None
     fetches: Fetches = Field(strict=False)
+    address: Told | None = None
     longest_url: Annotated[int, Field(ge=64, le=2048)] = 1024
     occupies: Word | None = None
     reversible: bool

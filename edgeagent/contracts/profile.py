@@ -75,6 +75,8 @@ class Parameter(Part):
         minimum: the least integer.
         maximum: the greatest integer.
         choices: of a choice.
+        without: what no level of a topic or prefix may be after the first, such as the word by which its
+            family tells a command to whoever stands before it.
     """
 
     type: ParameterType = Field(strict=False)
@@ -84,6 +86,7 @@ class Parameter(Part):
     minimum: int = 0
     maximum: int = 2**31 - 1
     choices: Annotated[tuple[ShortText, ...], Field(max_length=64)] = ()
+    without: Annotated[tuple[Word, ...], Field(max_length=8)] = ()
 
 
 class Channel(Part):

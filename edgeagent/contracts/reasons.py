@@ -73,6 +73,10 @@ class Reason(StrEnum):
     ARTIFACT_MISFIT = "artifact_misfit", "The artifact is for another family, model or hardware."
     ARTIFACT_TOO_OLD = "artifact_too_old", "The artifact's version is below the floor of this model."
     ARTIFACT_NOT_NEWER = "artifact_not_newer", "The device runs this version or a later one."
+    SERVES_NO_FILES = (
+        "serves_no_files",
+        "Devices cannot fetch files from this hub: its configuration has no [firmware].",
+    )
     UNFIT_STATE = "unfit_state", "The device is not in a state in which this can be done."
     STALE = "stale", "The device's state has changed since the issuer decided."
     OPERATION_RUNNING = "operation_running", "The same operation is being carried out."
@@ -98,6 +102,7 @@ class Reason(StrEnum):
     ROLLOUT_PAUSED = "rollout_paused", "A person at the hub has paused the update of its list."
     ROLLOUT_STOPPED = "rollout_stopped", "Too many devices of its list ended badly; a person has to look."
     ROLLOUT_ABORTED = "rollout_aborted", "A person at the hub has called off what was not begun of its list."
+    CALLED_OFF = "called_off", "A person at the hub has called it off before anything was set off."
     RETRY_THRESHOLD = "retry_threshold", "It had to be tried more often than the policy takes for normal."
 
     # It was tried.

@@ -3,7 +3,7 @@
 from datetime import time, timedelta
 from enum import StrEnum
 from typing import Annotated
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pydantic import AfterValidator, Field
 
@@ -27,7 +27,9 @@ def _zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as why:
-        raise ValueError(f"no time zone is called {name!r}") from why
+        known = available_timezones()
+        what = "no time zone is called" if known else "this machine knows no time zones (tzdata), so not"
+        raise ValueError(f"{what} {name!r}") from why
     return name
 
 

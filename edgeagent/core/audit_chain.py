@@ -100,6 +100,8 @@ class AuditKind(StrEnum):
     """A person let the update of a list go on, and why."""
     ROLLOUT_ABORTED = "rollout_aborted"
     """A person cancelled what is not begun of a list, and why."""
+    UPDATE_CALLED_OFF = "update_called_off"
+    """A person called the update of a device off, at which stage and why."""
     ARTIFACT_FETCHED = "artifact_fetched"
     """A file for devices was fetched and is the one that was signed."""
     ARTIFACT_NOT_FETCHED = "artifact_not_fetched"

@@ -83,6 +83,7 @@ ANSWERED: Final = frozenset(
         Reason.STALE,
         Reason.UNFIT_STATE,
         Reason.STOPPED,
+        Reason.CALLED_OFF,
         Reason.SUPERSEDED,
         Reason.EXPIRED,
         Reason.OPERATION_RUNNING,

@@ -192,6 +192,13 @@ class Shadow:
             held.told, held.told_at, held.coalesced = True, now, 0
         return coalesced
 
+    def value(self, name: ReadingName) -> Value | None:
+        """What was heard last of a reading of either kind; None for nothing."""
+        state, telemetry = self.state.get(name), self.telemetry.get(name)
+        if state is not None:
+            return state.value
+        return None if telemetry is None else telemetry.told if telemetry.held is None else telemetry.held
+
     def copied(self) -> "Shadow":
         """The same, which what is heard from now on does not change."""
         # By hand: every command is judged on copies, and ``replace`` takes three times as long.

@@ -11,8 +11,6 @@ told again out of a bridge's memory, or come late: only a change of it is a sign
 """
 
 import math
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
@@ -26,18 +24,11 @@ from edgeagent.contracts.update import Overdue
 from edgeagent.core.confirmation import Answer, Denied, Heard, Refusal
 from edgeagent.core.profile.paths import Get
 from edgeagent.core.profile.predicates import Test
+from edgeagent.core.versions import Order, compare, is_of
 from edgeagent.ids import ReadingName, Topic
 
 _WHOLE: Final = 100.0
 _LONGEST: Final = timedelta(days=7)
-_ASCII: Final = re.ASCII
-_NUMBERS: Final = r"\d{1,9}(?:\.\d{1,9}){0,3}"
-_SHAPES: Final[Mapping[VersionScheme, re.Pattern[str]]] = {
-    VersionScheme.TASMOTA: re.compile(rf"v?({_NUMBERS})(?:\([^()]*\))?", _ASCII),
-    VersionScheme.SHELLY: re.compile(rf"(?:\d{{8}}-\d{{6}}/)?v?({_NUMBERS})(?:-g?[0-9a-f]{{4,40}})?", _ASCII),
-    VersionScheme.INTEGER: re.compile(r"(\d{1,10})", _ASCII),
-    VersionScheme.DOTTED: re.compile(rf"v?({_NUMBERS})", _ASCII),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,19 +154,16 @@ class Verification:
 
     def can_be_told(self) -> bool:
         """Whether the wanted version has the shape of the family's, and is none on the way to another."""
-        return _release(self.scheme, self.version) is not None and not any(
-            mark in self.version for mark in self.interim
-        )
+        return is_of(self.scheme, self.version) and not any(mark in self.version for mark in self.interim)
 
     def of(self, value: Value | None) -> Running:
         """What a value of the reading means."""
         text = "" if value is None or isinstance(value, bool | float) else str(value)
         if text and any(mark in text for mark in self.interim):
             return Running.INTERIM
-        running = _release(self.scheme, text)
-        if running is None:
+        if not is_of(self.scheme, text):
             return Running.UNKNOWN
-        return Running.WANTED if running == _release(self.scheme, self.version) else Running.OTHER
+        return Running.WANTED if compare(text, self.version) is Order.SAME else Running.OTHER
 
 
 def follow(step: UpdateStep, course: Course, message: Heard) -> Course:
@@ -250,14 +238,3 @@ def _number(get: Get | None, document: ReadingValue) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if math.isfinite(value) and value >= 0 else None
-
-
-def _release(scheme: VersionScheme, text: str) -> tuple[int, ...] | None:
-    """The numbers of a version, without zeros at the end; None for a text of another shape."""
-    found = _SHAPES[scheme].fullmatch(text)
-    if found is None:
-        return None
-    numbers = [int(part) for part in found[1].split(".")]
-    while len(numbers) > 1 and numbers[-1] == 0:
-        numbers.pop()
-    return tuple(numbers)

@@ -16,7 +16,7 @@ from edgeagent.contracts.reports.artifacts import (
     FloorShown,
     Standing,
 )
-from edgeagent.core.catalogue import Artifact
+from edgeagent.core.catalogue import Artifact, Catalogue, Listing
 from edgeagent.errors import UnknownError
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
@@ -55,7 +55,7 @@ class ArtifactFactsDesk:
                 FloorShown(group=one.group, family=one.family, model=one.model, version=one.version)
                 for one in catalogue.floors
             ],
-            problem=self.trust.catalogue_problem,
+            problem=self.trust.refused_artifacts,
         )
 
     def show(self, artifact: ArtifactId) -> ArtifactShown:
@@ -78,8 +78,7 @@ class ArtifactFactsDesk:
             except UnprovenMetadataError as why:
                 problem = str(why)
             else:
-                if found.artifacts != self.trust.catalogue.listed:
-                    problem = "the catalogue is not what the stored metadata list"
+                problem = _difference(self.trust.catalogue, found)
         states = [await asyncio.to_thread(_cached, self.files, artifact) for artifact in listed]
         return ArtifactsVerified(artifacts=states, metadata=problem, roles=roles)
 
@@ -100,9 +99,25 @@ class ArtifactFactsDesk:
             return Standing.REVOKED
         if self.around.clock.wall().earliest >= artifact.signed.until:
             return Standing.ENDED
+        if self.trust.catalogue.doubt(artifact):
+            return Standing.STALE
         policy = self.trust.policy
         approved = frozenset() if policy is None else policy.artifacts.get(artifact.id, frozenset())
         return Standing.RELEASED if artifact.sha256 in approved else Standing.SIGNED
+
+
+def _difference(catalogue: Catalogue, listing: Listing) -> str:
+    """What the catalogue says that the metadata do not, or the other way round; empty for nothing."""
+    for group, why in listing.stale.items():
+        if group not in catalogue.stale:
+            return f"{group}: {why}"
+    listed = {
+        one.id: one for group, own in listing.groups.items() if group not in catalogue.stale for one in own
+    }
+    ours = {name: one for name, one in catalogue.listed.items() if not catalogue.doubt(one)}
+    if ours != {name: one for name, one in listed.items() if name not in catalogue.contested}:
+        return "the catalogue is not what the stored metadata list"
+    return ""
 
 
 def _cached(files: ArtifactFiles, artifact: Artifact) -> ArtifactVerified:

@@ -91,7 +91,7 @@ class Desk:
         self._loans = Loans(confirmations, worlds.holds, worlds.around.metrics)
         self._steps = Steps(settling.devices)
         self._sending = Sending(store, bus, worlds, self._loans, self._steps)
-        self._updates = Updates(store, worlds, self._loans, confirmations, self._sending, images)
+        self.updates = Updates(store, worlds, self._loans, confirmations, self._sending, images)
         # Confirmations that came after their command had ended as unknown.
         self.late: deque[tuple[Claim, Confirmed]] = deque()
         self._let_go_of: list[Callable[[DeviceId], None]] = []
@@ -137,7 +137,7 @@ class Desk:
             losing=self.losing,
             rollouts=self.rollouts,
         )
-        await self._updates.let_go_of_ended()
+        await self.updates.let_go_of_ended()
         claimed = await self._store.write(partial(claims.claim, wanted))
         if self.losing.tell(claimed.lost):
             self.wake()
@@ -164,7 +164,7 @@ class Desk:
     async def publish(self, claim: Claim, step: StepName, part: int = 0) -> PublishResult:
         """Send a step, recorded before it leaves; and begin to wait for what answers it."""
         if step is StepName.INSTALL:
-            return await self._updates.publish(claim, part)
+            return await self.updates.publish(claim, part)
         return await self._sending.publish(claim, step, part)
 
     async def checkpoint(self, claim: Claim, mark: Mark) -> None:
@@ -202,15 +202,15 @@ class Desk:
 
     async def serve(self, claim: Claim) -> Served:
         """Have an update's file served to its device, and say where the update stands."""
-        return await self._updates.serve(claim)
+        return await self.updates.serve(claim)
 
     async def await_progress(self, claim: Claim, *, within: timedelta) -> Sight:
         """Wait until more is seen of an update; at most so long."""
-        return await self._updates.await_progress(claim, within)
+        return await self.updates.await_progress(claim, within)
 
     async def enter(self, claim: Claim, stage: Stage) -> Update:
         """Record which stage an update is at, by what was seen last."""
-        return await self._updates.enter(claim, stage)
+        return await self.updates.enter(claim, stage)
 
     async def read_device(self, claim: Claim) -> World:
         """What is known now of everything that the gate judges by."""
@@ -223,7 +223,7 @@ class Desk:
         self._sending.check_end(claim, ending)
         is_update = claim.asked.command.action is ActionName.INSTALL
         if is_update:
-            self._updates.check_end(claim, ending.outcome, ending.level)
+            self.updates.check_end(claim, ending.outcome, ending.level)
         if ending.outcome is Outcome.SUCCEEDED:
             self._around.crash.reached(CrashPoint.EFFECT_CONFIRMED)
         ended = Ended(
@@ -250,16 +250,16 @@ class Desk:
             tell = partial(self._confirmed_late, claim)
             self._confirmations.keep_late(claim.run, act, claim.rule.confirmation, tell)
         if is_update:
-            await self._updates.let_go(claim.run)
+            await self.updates.let_go(claim.run)
         self._let_go(claim.token, claim.device)
 
     async def postpone(self, claim: Claim, later: Later) -> None:
         """Give the command back, to be taken up again later."""
-        self._updates.check_given_back(claim)
+        self.updates.check_given_back(claim)
         postponing = Postponing(later, self._around.present(), self._around, self._settling.breakers)
         too_often = await self._store.write(partial(postponing.write, claim))
         postponing.tell(claim, too_often=too_often)
-        await self._updates.let_go(claim.run)
+        await self.updates.let_go(claim.run)
         self._let_go(claim.token, claim.device)
         # Whoever waits for work is to know when it is due.
         self.wake()

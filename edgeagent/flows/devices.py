@@ -11,7 +11,9 @@ where its profile says so.
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Final
 
 from pydantic import JsonValue
@@ -24,6 +26,8 @@ from edgeagent.core.profile.compile import CompiledDevice, Gateway, compile_devi
 from edgeagent.core.profile.match import Inventory, Matcher, Proposal, Removal
 from edgeagent.core.shadow import Shadow, etag
 from edgeagent.errors import RejectedError, StorageError
+from edgeagent.flows.move_counts import MoveCounts
+from edgeagent.flows.proposals import Proposals
 from edgeagent.flows.routes import Routes
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import DeviceId, Label
@@ -37,9 +41,6 @@ from edgeagent.store.devices import Admitted
 
 log = logging.getLogger(__name__)
 
-MOST_PROPOSALS: Final = 256
-"""How many devices may wait for admission; a flood of made-up ones ends here."""
-_ANNOUNCED: Final = "announcement"
 _RETRY_STORE: Final = 1.0
 
 
@@ -104,9 +105,9 @@ class Devices:
         # What admitted devices announce of themselves anew, until it is taken over.
         self._moves: dict[DeviceId, dict[str, JsonValue]] = {}
         self._announced = asyncio.Event()
-        # The devices that each inventory had last.
-        self._listed: dict[str, frozenset[DeviceId]] = {}
-        self.proposals: dict[DeviceId, Proposal] = {}
+        self._counts = MoveCounts()
+        self._left_alone: dict[DeviceId, str] = {}
+        self.proposals = Proposals()
 
     def when_admitted(self, tell: Callable[[DeviceId], None]) -> None:
         """Have ``tell`` called whenever a device was taken in."""
@@ -155,7 +156,7 @@ class Devices:
             case Proposal() as proposal:
                 self._propose(proposal)
             case Removal(device):
-                self.proposals.pop(device, None)
+                self.proposals.drop(device)
             case Inventory() as inventory:
                 self._take_stock(inventory)
             case None:
@@ -184,7 +185,7 @@ class Devices:
             entered = Device(admitted, compiled, Shadow(0, etag({})))
             await self._save(entered)
             self._enter(entered)
-            self.proposals.pop(device, None)
+            self.proposals.drop(device)
             await self._subscribe()
         log.info("device admitted", extra={"device": device, "profile": profile})
         for tell in self._admitted:
@@ -264,7 +265,7 @@ class Devices:
     async def follow(self) -> None:
         """Take over what admitted devices announce anew; ends only by cancellation."""
         while True:
-            await self._announced.wait()
+            await self._announcement()
             self._announced.clear()
             moves, self._moves = self._moves, {}
             try:
@@ -275,6 +276,14 @@ class Devices:
                 self._moves = moves | self._moves
                 self._announced.set()
                 await asyncio.sleep(_RETRY_STORE)
+
+    async def _announcement(self) -> None:
+        """Wait for one, or until the trail is to be told of what was counted."""
+        due = self._counts.due
+        wait = None if due is None else max(timedelta(0), due - self._around.clock.boot()).total_seconds()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                await self._announced.wait()
 
     async def _fitting(self, moves: Mapping[DeviceId, Mapping[str, JsonValue]]) -> list[_Move]:
         """The moves that can be made together: two devices may have changed their names with each other."""
@@ -288,49 +297,53 @@ class Devices:
             try:
                 compiled = self._compile(name, device.admitted.profile, parameters)
             except RejectedError as why:
-                log.warning("announcement left alone", extra={"device": name, "why": str(why)})
+                self._leave_alone(name, str(why))
             else:
                 found[name] = _Move(device, compiled, parameters, dict(changed))
         refused = self._routes.refused({name: move.compiled for name, move in found.items()})
         for name, reason in refused.items():
-            log.warning("announcement left alone", extra={"device": name, "why": reason})
             del found[name]
+            self._leave_alone(name, reason)
         return list(found.values())
+
+    def _leave_alone(self, device: DeviceId, why: str) -> None:
+        """Tell that an announcement is not taken over, once for as long as it stays the same."""
+        if self._left_alone.get(device) != why:
+            log.warning("announcement left alone", extra={"device": device, "why": why})
+            self._left_alone[device] = why
 
     async def _move(self, moves: Sequence[_Move]) -> None:
         """Store the new parameters, tell the trail, and listen there."""
-        if not moves:
-            return
+        changed = {move.device.id: move.changed for move in moves}
+        acts, counts = self._counts.told(changed, self._around.clock.boot())
         stamp = self._around.stamp()
-        acts = [
-            Act(kind=AuditKind.DEVICE_MOVED, subject=move.device.id, actor=_ANNOUNCED, detail=move.changed)
-            for move in moves
-        ]
 
         def store(tx: Transaction) -> None:
             for move in moves:
                 rows.move(tx, move.device.id, move.parameters)
             audit.append(tx, acts, stamp)
 
-        await self._store.write(store)
+        if moves or acts:
+            await self._store.write(store)
+        self._counts = counts
+        if not moves:
+            return
         self._routes.leave({move.device.id for move in moves})
         for move in moves:
             move.device.admitted = replace(move.device.admitted, parameters=move.parameters)
             move.device.compiled = move.compiled
             move.device.shadow.lose_touch()
             self._routes.enter(move.device)
-            log.info("device moved", extra={"device": move.device.id, "to": move.changed})
+            self._left_alone.pop(move.device.id, None)
+        for act in acts:
+            log.info("device moved", extra={"device": act.subject, "to": act.detail})
         await self._subscribe()
 
     def _take_stock(self, inventory: Inventory) -> None:
         """Propose all of a list; those that it has no more have taken themselves back."""
-        listed = frozenset(each.device for each in inventory.proposals)
-        for gone in self._listed.get(inventory.topic, frozenset()) - listed:
-            self.proposals.pop(gone, None)
-        if inventory.topic in self._listed or len(self._listed) < MOST_PROPOSALS:
-            self._listed[inventory.topic] = listed
+        self.proposals.keep(inventory)
         for proposal in inventory.proposals:
-            self._propose(proposal)
+            self._propose(proposal, inventory.topic)
 
     def _note_move(self, device: Device, told: Proposal) -> None:
         """Note what an admitted device announces anew, where its profile says that it is taken over."""
@@ -351,16 +364,12 @@ class Devices:
         else:
             self._moves.pop(device.id, None)
 
-    def _propose(self, proposal: Proposal) -> None:
+    def _propose(self, proposal: Proposal, listed_on: str = "") -> None:
         admitted = self._devices.get(proposal.device)
         if admitted is not None:
             self._note_move(admitted, proposal)
             return
-        if proposal.device not in self.proposals:
-            if len(self.proposals) >= MOST_PROPOSALS:
-                return
-            log.info("device proposes itself", extra={"device": proposal.device, "profile": proposal.profile})
-        self.proposals[proposal.device] = proposal
+        self.proposals.add(proposal, listed_on)
 
     async def _subscribe(self) -> None:
         wanted: dict[str, Subscription] = {}

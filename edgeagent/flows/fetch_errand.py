@@ -1,10 +1,13 @@
 """A file on its way: who wants it, and how far it is."""
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
+from edgeagent.contracts.fetching import FetchTrouble
 from edgeagent.contracts.reports.fetches import FetchReport, FetchState
-from edgeagent.ports.artifacts import SignedFile
+from edgeagent.ids import ArtifactId
+from edgeagent.ports.artifacts import FetchError, SignedFile
 
 
 @dataclass(slots=True, eq=False)
@@ -20,6 +23,7 @@ class Errand:
         is_stopped: whether somebody has stopped it.
         is_ending: whether its end is being put on record; it is stopped no more.
         task: who runs it; None before its turn.
+        also: other ids under which the same bytes are wanted.
     """
 
     file: SignedFile
@@ -30,6 +34,25 @@ class Errand:
     is_stopped: bool = False
     is_ending: bool = False
     task: asyncio.Task[None] | None = None
+    also: set[ArtifactId] = field(default_factory=set)
+
+    def joins(self, file: SignedFile) -> None:
+        """Have it be for another id of the same bytes too.
+
+        Raises:
+            FetchError: those are said to be more or fewer, and one of the two is not true.
+        """
+        if file.length != self.file.length:
+            words = f"{file.artifact} and {self.file.artifact} are said to be the same bytes, and not as many"
+            raise FetchError(FetchTrouble.FAILED, words)
+        if file.artifact != self.file.artifact:
+            self.also.add(file.artifact)
+
+    def reports(self) -> Iterator[FetchReport]:
+        """How it stands, under each id."""
+        yield self.report
+        for artifact in sorted(self.also):
+            yield self.report.model_copy(update={"artifact": artifact})
 
     def notes(self, **changes: object) -> None:
         """Change what is told of it."""

@@ -175,13 +175,16 @@ class Fetching(FetchDesk):
     async def fetch(self, artifact: ArtifactId, actor: str) -> FetchReport:
         file = await self._signed.file(artifact)
         errand = await self._begun(file, actor)
-        return report_of(file, FetchState.FETCHED, file.length) if errand is None else errand.report
+        if errand is None:
+            return report_of(file, FetchState.FETCHED, file.length)
+        return await self.progress(artifact)
 
     @override
     async def progress(self, artifact: ArtifactId) -> FetchReport:
-        errand = self._errand_of(artifact)
-        if errand is not None:
-            return errand.report
+        for errand in self._errands.values():
+            for report in errand.reports():
+                if report.artifact == artifact:
+                    return report
         if artifact not in self._ended:
             raise UnknownError(f"{artifact} was not fetched since the agent's start")
         return self._ended[artifact]
@@ -215,7 +218,8 @@ class Fetching(FetchDesk):
     # The way of one.
 
     def _errand_of(self, artifact: ArtifactId) -> Errand | None:
-        return next((each for each in self._errands.values() if each.file.artifact == artifact), None)
+        every = self._errands.values()
+        return next((each for each in every if artifact == each.file.artifact or artifact in each.also), None)
 
     def _live(self) -> dict[Digest, int]:
         """What is on its way, with the bytes that it will have."""
@@ -230,6 +234,7 @@ class Fetching(FetchDesk):
         """Have a file fetched, unless it is here."""
         errand = self._errands.get(file.sha256)
         if errand is not None:
+            errand.joins(file)
             return errand
         if await self._is_here(file):
             return None
@@ -242,6 +247,7 @@ class Fetching(FetchDesk):
         errand = self._errands.setdefault(
             file.sha256, Errand(file, actor, report_of(file, FetchState.WAITING, size), done)
         )
+        errand.joins(file)
         if errand.done is done:
             self._ended.pop(file.artifact, None)
             self._new.put_nowait(errand)
@@ -329,7 +335,8 @@ class Fetching(FetchDesk):
         }
         await self._record(_act(AuditKind.ARTIFACT_FETCHED, file.artifact, errand.actor, detail))
         log.info("artifact fetched", extra={"artifact": file.artifact, **detail})
-        self._over(errand, report_of(file, FetchState.FETCHED, file.length, tries=errand.report.tries))
+        errand.report = report_of(file, FetchState.FETCHED, file.length, tries=errand.report.tries)
+        self._over(errand)
         errand.done.set_result(None)
 
     async def _fails(self, errand: Errand, why: AgentError) -> None:
@@ -346,13 +353,14 @@ class Fetching(FetchDesk):
         errand.notes(
             state=FetchState.FAILED, trouble=trouble, why=str(why), advice=ADVICE[trouble], bytes=size
         )
-        self._over(errand, errand.report)
+        self._over(errand)
         errand.done.set_exception(why)
 
-    def _over(self, errand: Errand, report: FetchReport) -> None:
+    def _over(self, errand: Errand) -> None:
         del self._errands[errand.file.sha256]
-        self._ended.pop(errand.file.artifact, None)
-        self._ended[errand.file.artifact] = report
+        for report in errand.reports():
+            self._ended.pop(report.artifact, None)
+            self._ended[report.artifact] = report
         while len(self._ended) > _REMEMBERED:
             del self._ended[next(iter(self._ended))]
 

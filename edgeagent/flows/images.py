@@ -6,17 +6,19 @@ is found no more, whether it lies here or not.
 
 import asyncio
 import os
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from hashlib import blake2b
 from typing import Final
 
 from edgeagent.clock import Clock
 from edgeagent.core.catalogue import Artifact
 from edgeagent.core.gate.artifacts import misfit
-from edgeagent.core.versions import Order, compare
+from edgeagent.core.versions import Order, compare, has_number_of
 from edgeagent.errors import RejectedError, TransientError, UnknownError
 from edgeagent.flows.appliances import appliance_of
 from edgeagent.flows.devices import Device, Devices
@@ -25,10 +27,11 @@ from edgeagent.flows.trust import Trust
 from edgeagent.ids import ArtifactId, DeviceId, Digest
 from edgeagent.ports.artifact_site import MOST_FILES, ArtifactSite, Content, Offer
 from edgeagent.ports.artifacts import SignedFile
-from edgeagent.ports.firmware import Image
+from edgeagent.ports.firmware import Image, Pickup
 
 _AT_ONCE: Final = timedelta(seconds=5)
 """How long a file may take to be at hand; one that has to be fetched is waited for elsewhere."""
+_TOKEN_BYTES: Final = 16
 _NAME: Final = "firmware"
 _SUFFIX: Final = ".bin"
 
@@ -60,6 +63,8 @@ class CatalogueImages:
         found = self._trust.catalogue.listed.get(artifact)
         if found is None or found.sha256 != sha256:
             raise RejectedError(f"nobody signs for {artifact} with that sha256")
+        if doubt := self._trust.catalogue.doubt(found):
+            raise RejectedError(f"what signs for {artifact} is refused: {doubt}")
         if not self._is_approved(found):
             raise RejectedError(f"{artifact} is not approved")
         return _image(found)
@@ -74,7 +79,7 @@ class CatalogueImages:
                 return _image(found)
         return None
 
-    async def serve(self, run: int, device: DeviceId, image: Image, *, lasts: timedelta) -> str:
+    async def serve(self, run: int, device: DeviceId, image: Image, pickup: Pickup) -> str:
         """Have a device be able to fetch a file, and what its family fetches before it."""
         held = self._served.get(run)
         if held is not None and held.sha256 == image.sha256:
@@ -87,8 +92,13 @@ class CatalogueImages:
                     await self._content(pins, artifact, name)
                     for name, artifact in self._wanted(device, image)
                 ]
-            until = self._clock.boot() + lasts
-            offer = await self._site.offer(device, contents[:MOST_FILES], until=until)
+            offer = await self._site.offer(
+                device,
+                contents[:MOST_FILES],
+                until=self._clock.boot() + pickup.lasts,
+                address=pickup.address,
+                token=_token(pickup.ticket, image.sha256),
+            )
         except TimeoutError as why:
             await pins.aclose()
             raise TransientError(f"{image.artifact} is being fetched") from why
@@ -122,7 +132,7 @@ class CatalogueImages:
         recipe = admitted.compiled.profile.firmware
         for mark in () if recipe is None else recipe.interim:
             for other in self._for_device(admitted):
-                if mark in other.facts.version and _number(other) == _number(found):
+                if mark in other.facts.version and has_number_of(other.facts.version, found.facts.version):
                     yield f"{_NAME}-{mark}{_SUFFIX}", other
                     break
 
@@ -131,7 +141,8 @@ class CatalogueImages:
         appliance = appliance_of(device)
         for found in self._trust.catalogue.listed.values():
             floor = self._trust.catalogue.floor_over(found, appliance.model)
-            if misfit(found, appliance) is None and floor is None and self._is_approved(found):
+            is_sound = floor is None and not self._trust.catalogue.doubt(found)
+            if misfit(found, appliance) is None and is_sound and self._is_approved(found):
                 yield found
 
     def _is_approved(self, found: Artifact) -> bool:
@@ -139,10 +150,14 @@ class CatalogueImages:
         return policy is not None and found.sha256 in policy.artifacts.get(found.id, ())
 
 
+def _token(ticket: str, sha256: Digest) -> str:
+    """What in the address of a file cannot be guessed: of its run and of its bytes, the same every time.
+
+    So a device that tries again where it was told to fetch never gets the bytes of another file.
+    """
+    made = blake2b(sha256.encode(), key=ticket.encode(), digest_size=_TOKEN_BYTES).digest()
+    return urlsafe_b64encode(made).rstrip(b"=").decode()
+
+
 def _image(found: Artifact) -> Image:
     return Image(artifact=found.id, sha256=found.sha256, version=found.facts.version)
-
-
-def _number(found: Artifact) -> str:
-    """Its version without the build."""
-    return found.facts.version.partition("(")[0]

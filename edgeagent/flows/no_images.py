@@ -1,10 +1,8 @@
 """A hub that has no files for devices: nothing is installed there."""
 
-from datetime import timedelta
-
 from edgeagent.errors import RejectedError
 from edgeagent.ids import ArtifactId, DeviceId, Digest
-from edgeagent.ports.firmware import Image
+from edgeagent.ports.firmware import Image, Pickup
 
 
 class NoImages:
@@ -18,9 +16,9 @@ class NoImages:
         """There is none."""
         del device, version
 
-    async def serve(self, run: int, device: DeviceId, image: Image, *, lasts: timedelta) -> str:
+    async def serve(self, run: int, device: DeviceId, image: Image, pickup: Pickup) -> str:
         """Nothing is served."""
-        del run, device, lasts
+        del run, device, pickup
         raise RejectedError(f"this hub serves no files, not {image.artifact}")
 
     async def withdraw(self, run: int) -> None:

@@ -45,10 +45,10 @@ def _refused(trust: Trust, version: str) -> Check | None:
             f"{version} is in force; what came later was refused: {trust.policy_problem}",
             "sign or publish it anew, with a higher version",
         )
-    if trust.catalogue_problem:
+    if trust.refused_artifacts:
         return _check(
             Level.WARNING,
-            f"{version} is in force; the artifacts beside it were refused: {trust.catalogue_problem}",
+            f"{version} is in force; artifacts beside it were refused: {trust.refused_artifacts}",
             "edgeagent artifacts list; the issuer types edgeagent issuer repository check",
         )
     return None

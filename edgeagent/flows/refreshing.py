@@ -7,12 +7,13 @@ What does not verify, contradicts itself, goes back or is for other hubs changes
 trail; the one in force stays until its own time is over. Of a refused refresh a later root alone is kept
 (TUF 5.3.8), so that keys which it has replaced count no more in the next.
 
-The catalogue of artifacts comes with it and is taken in the same commit, whole or not at all: one that is
-refused leaves the one before, one row of the trail, and the policy as it is published.
+The catalogue of artifacts comes with it and is taken in the same commit, group by group: of one that is
+refused stays what it signed for before, which is not installed, and a row of the trail; all else goes on.
 """
 
 import asyncio
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -20,6 +21,7 @@ from hashlib import sha256
 
 from pydantic import JsonValue
 
+from edgeagent.contracts.artifact import group_of_role
 from edgeagent.contracts.door import decode
 from edgeagent.contracts.policy import POLICY_BYTES, Policy
 from edgeagent.contracts.reasons import Reason
@@ -107,8 +109,11 @@ class Refreshing:
         try:
             self._trust.catalogue = await self._store.read(catalogues.load)
         except RejectedError as why:
-            # Nothing is installed until the next refresh, which makes it anew from what is signed.
-            self._trust.catalogue_problem = f"the stored catalogue is damaged: {why}"
+            # Nothing is installed until the next refresh, which makes it anew from what is signed, and from
+            # what can still be read: earlier floors and what was revoked are not in what is signed now.
+            problem = f"the stored catalogue is damaged: {why}"
+            self._trust.catalogue = await self._store.read(partial(catalogues.salvaged, why=problem))
+            self._trust.catalogue_problem = "" if self._trust.catalogue.stale else problem
             log.warning("stored catalogue not used", extra={"why": str(why)})
 
     async def run(self) -> None:
@@ -162,26 +167,29 @@ class Refreshing:
 
     async def _listed(self, published: Published, held: Held | None) -> tuple[Published, Catalogue]:
         """What is known of artifacts from now on, and what is published without what is not taken of it."""
-        trust, problem = self._trust, published.listing_problem
-        if published.listing is not None:
-            try:
-                known = following(trust.catalogue, published.listing.artifacts, anew=published.listing.anew)
-            except RejectedError as why:
-                problem = str(why)
-            else:
-                trust.catalogue_problem = self._recorded_of_catalogue = ""
-                return published, known
-        if problem != self._recorded_of_catalogue:
-            act = Act(
-                kind=AuditKind.ARTIFACTS_REFUSED, subject="artifacts", actor="agent", detail={"why": problem}
-            )
-            stamp = self._around.stamp()
-            await self._store.write(lambda tx: audit.append(tx, [act], stamp))
-            log.warning("artifacts refused", extra={"why": problem})
+        trust, before = self._trust, {} if held is None else held.metadata.delegated
+        problem = published.listing_problem
+        if published.listing is None:
+            known, delegated = trust.catalogue, before
+            if problem != self._recorded_of_catalogue:
+                await self._record_refused([{"why": problem}])
+        else:
+            known = following(trust.catalogue, published.listing)
+            delegated = _behind(known, published.held.metadata.delegated, before)
+            await self._record_refused(_news(trust.catalogue, known))
         trust.catalogue_problem = self._recorded_of_catalogue = problem
-        before = {} if held is None else held.metadata.delegated
-        metadata = replace(published.held.metadata, delegated=before)
-        return replace(published, held=replace(published.held, metadata=metadata)), trust.catalogue
+        metadata = replace(published.held.metadata, delegated=delegated)
+        return replace(published, held=replace(published.held, metadata=metadata)), known
+
+    async def _record_refused(self, details: Sequence[dict[str, JsonValue]]) -> None:
+        acts = [
+            Act(kind=AuditKind.ARTIFACTS_REFUSED, subject="artifacts", actor="agent", detail=detail)
+            for detail in details
+        ]
+        if acts:
+            stamp = self._around.stamp()
+            await self._store.write(lambda tx: audit.append(tx, acts, stamp))
+            log.warning("artifacts refused", extra={"why": "; ".join(str(one["why"]) for one in details)})
 
     async def _take(self, policy: Policy, published: Published, catalogue: Catalogue) -> None:
         wall = self._around.clock.wall()
@@ -232,6 +240,25 @@ class Refreshing:
     async def _keep_root(self, held: Held | None, root: tuple[int, bytes] | None) -> None:
         if held is not None and root is not None:
             await self._store.write(partial(policies.save_root, pin=held.pin, version=root[0], root=root[1]))
+
+
+def _behind(
+    catalogue: Catalogue, published: Mapping[str, bytes], before: Mapping[str, bytes]
+) -> dict[str, bytes]:
+    """The metadata behind a catalogue, by role; a stale group's are those that were taken last."""
+    found = {role: raw for role, raw in published.items() if group_of_role(role) not in catalogue.stale}
+    return found | {role: raw for role, raw in before.items() if group_of_role(role) in catalogue.stale}
+
+
+def _news(before: Catalogue, now: Catalogue) -> list[dict[str, JsonValue]]:
+    """What is wrong now and was not before."""
+    stale: list[dict[str, JsonValue]] = [
+        {"group": group, "why": why}
+        for group, why in sorted(now.stale.items())
+        if before.stale.get(group) != why
+    ]
+    contested = sorted(set(now.contested.values()) - set(before.contested.values()))
+    return stale + [{"why": why} for why in contested]
 
 
 def _listed(catalogue: Catalogue) -> Act:

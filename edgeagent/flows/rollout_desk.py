@@ -16,6 +16,8 @@ from edgeagent.contracts.event import Stream
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.contracts.reports.rollouts import (
+    CancelReport,
+    CancelRequest,
     PlanReport,
     PlanRequest,
     RolloutDevice,
@@ -29,6 +31,7 @@ from edgeagent.core.lifecycle import State
 from edgeagent.core.rollout import Course, Word, is_too_bad
 from edgeagent.core.work import Ending
 from edgeagent.errors import RejectedError, UnknownError
+from edgeagent.flows.calling_off import CallingOff
 from edgeagent.flows.desk import Desk
 from edgeagent.flows.planning import Planning
 from edgeagent.flows.settling import Ended, Settling
@@ -58,12 +61,14 @@ class HubRollouts:
         desk: claims, and is woken when more may begin.
         settling: ends what is cancelled.
         worlds: what is known of the devices.
+        calling_off: calls off the update of one device.
     """
 
     store: Database
     desk: Desk
     settling: Settling
     worlds: Worlds
+    calling_off: CallingOff
 
     async def report(self) -> RolloutsReport:
         """Those that came last."""
@@ -101,6 +106,10 @@ class HubRollouts:
     async def abort(self, command: CommandId, request: SteerRequest, actor: str) -> RolloutReport:
         """Cancel what is not begun of a list."""
         return await self._steer(command, (request, actor), self._abort)
+
+    async def cancel(self, command: CommandId, request: CancelRequest, actor: str) -> CancelReport:
+        """Call off the update of one device."""
+        return await self.calling_off.call_off(command, request, actor)
 
     async def _steer(
         self, command: CommandId, said: Said, steer: Callable[[Transaction, CommandId, Said], int]

@@ -31,6 +31,8 @@ class ListedFiles(SignedFiles):
             raise RejectedError(f"{artifact} was taken back: it is signed for no more")
         if found is None:
             raise UnknownError(f"nobody signs for {artifact}: edgeagent artifacts list has those that are")
+        if doubt := catalogue.doubt(found):
+            raise RejectedError(f"what signs for {artifact} is refused: {doubt}")
         until = found.signed.until
         if self.around.clock.wall().earliest >= until:
             raise RejectedError(

@@ -66,7 +66,7 @@ class Trust:
         policy_problem: why there is none, or why another than that in force was refused; empty for no
             problem.
         catalogue: what is signed of artifacts; empty where no repository lists any.
-        catalogue_problem: why another catalogue was refused; empty for no problem.
+        catalogue_problem: why another catalogue was refused as a whole; empty for no problem.
         source_problem: why the policy cannot be renewed now; empty for no problem.
         life: from when to when the policy in force may be used; None without one.
         least_version: what was in force before the database was lost; while nothing is in force, an older
@@ -94,6 +94,11 @@ class Trust:
         self.source_problem = ""
         self.catalogue = Catalogue()
         self.catalogue_problem = ""
+
+    @property
+    def refused_artifacts(self) -> str:
+        """Why artifacts were refused, all that are published or those of some groups; empty for none."""
+        return "; ".join(filter(None, (self.catalogue_problem, *self.catalogue.problems)))
 
     @property
     def until(self) -> datetime | None:

@@ -15,7 +15,7 @@ import logging
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from secrets import randbits
+from secrets import randbits, token_urlsafe
 from typing import Final
 
 from pydantic import JsonValue
@@ -37,10 +37,11 @@ from edgeagent.core.firmware import (
     following,
     version_told,
 )
+from edgeagent.core.profile.facts import too_low
 from edgeagent.core.profile.firmware import FirmwarePlan
-from edgeagent.core.shadow import Shadow
 from edgeagent.core.work import Claim, StepName
-from edgeagent.errors import RejectedError, SuspiciousError, TransientError
+from edgeagent.errors import LostRaceError, RejectedError, SuspiciousError, TransientError
+from edgeagent.flows.appliances import address_of
 from edgeagent.flows.claims import about, fields_of, key_of
 from edgeagent.flows.confirmations import Confirmations
 from edgeagent.flows.loans import Loans
@@ -49,7 +50,7 @@ from edgeagent.flows.update_watch import UpdateWatch
 from edgeagent.flows.worlds import Worlds
 from edgeagent.ids import ArtifactId, Digest, ReadingName
 from edgeagent.ports.crash import CrashPoint
-from edgeagent.ports.firmware import Image, Images
+from edgeagent.ports.firmware import Image, Images, Pickup
 from edgeagent.ports.links import LinkError
 from edgeagent.store import audit, inbox, locks, updates
 from edgeagent.store.database import Database, Transaction
@@ -57,6 +58,7 @@ from edgeagent.store.database import Database, Transaction
 log = logging.getLogger(__name__)
 
 _NUMBER_BITS: Final = 31
+_TICKET_BYTES: Final = 16
 _TENTH: Final = 10
 # In these the device may come for the file.
 _SERVED: Final = frozenset({Stage.STAGING, Stage.TRIGGERED, Stage.INSTALLING, Stage.ASTRAY, Stage.REVERTING})
@@ -102,15 +104,21 @@ class Updates:
         if watch is not None and update.stage not in PREPARING:
             # Whoever has taken it over goes on with what was sent, and with what was seen.
             return Served(update, watch.terms)
+        pickup = await self._pickup(claim, recorded)
         try:
-            plan, can_go_back = await self._plan(claim, update)
+            plan, can_go_back = await self._plan(claim, update, pickup)
+            if update != recorded:
+                await self._record(claim, update, ticket=pickup.ticket if recorded is None else None)
+            # Whoever calls it off takes the device away, also in the meantime.
+            self._loans.of(claim)
         except RejectedError as why:
             if update.stage is Stage.STAGING:
                 raise
             return Served(await self._give_up(claim, update, why), self._terms(None))
+        except LostRaceError:
+            await self.let_go_of_ended()
+            raise
         terms = self._terms(plan, can_go_back=can_go_back)
-        if update != recorded:
-            await self._record(claim, update)
         if watch is None:
             watch = UpdateWatch(claim.device, update, plan, terms, self._around.clock)
             self._watches[claim.run] = watch
@@ -257,31 +265,46 @@ class Updates:
         given = claim.asked.command.arguments
         return self._images.find(ArtifactId(str(given["artifact"])), Digest(str(given["digest"])))
 
-    async def _plan(self, claim: Claim, update: Update) -> tuple[FirmwarePlan, bool]:
+    async def _pickup(self, claim: Claim, recorded: Update | None) -> Pickup:
+        """How the device may fetch: after a restart at the same address, which it may try again."""
+        held = None
+        if recorded is not None:
+            held = await self._store.read(partial(updates.ticket_of, run=claim.run))
+        device = self._worlds.devices.get(claim.device)
+        return Pickup(
+            ticket=held or token_urlsafe(_TICKET_BYTES),
+            lasts=self._rule().patience,
+            address=None if device is None else address_of(device),
+        )
+
+    async def _plan(self, claim: Claim, update: Update, pickup: Pickup) -> tuple[FirmwarePlan, bool]:
         """What is sent, with the file's address in it; and whether the device can be taken back."""
         device = self._worlds.devices.get(claim.device)
         recipe = None if device is None else device.compiled.profile.firmware
         if device is None or recipe is None:
             raise RejectedError("the device cannot be updated any more")
+        low = too_low(device.compiled.charges, device.shadow) if update.stage is Stage.STAGING else ""
+        if low:
+            raise RejectedError(low)
         way_back = self._images.earlier(claim.device, update.earlier) if recipe.reversible else None
         is_back = update.stage in _WAY_BACK
-        url = await self._address(claim, update, way_back)
+        url = await self._address(claim, update, way_back, pickup)
         plan = device.compiled.firmware(
             url=url or _NOWHERE,
             version=update.earlier if is_back else update.wanted,
             number=randbits(_NUMBER_BITS),
         )
-        if update.stage is Stage.STAGING:
-            _check_fits(plan, device.shadow)
         return plan, way_back is not None and not (is_back and url is None)
 
-    async def _address(self, claim: Claim, update: Update, way_back: Image | None) -> str | None:
+    async def _address(
+        self, claim: Claim, update: Update, way_back: Image | None, pickup: Pickup
+    ) -> str | None:
         """Where the device finds the file that it is to have; None where it needs or may have none."""
         if update.stage not in _SERVED or (update.stage in _WAY_BACK and way_back is None):
             return None
         try:
             image = way_back if update.stage in _WAY_BACK and way_back else self._image(claim)
-            return await self._images.serve(claim.run, claim.device, image, lasts=self._rule().patience)
+            return await self._images.serve(claim.run, claim.device, image, pickup)
         except (RejectedError, SuspiciousError, TransientError) as why:
             if update.stage is Stage.STAGING and isinstance(why, SuspiciousError):
                 # Its file was damaged this very moment: it is found out, and fetched again.
@@ -322,21 +345,28 @@ class Updates:
     def _take_back(self, claim: Claim, before: Update, tx: Transaction) -> None:
         locks.check(tx, key_of(claim), self._around.present())
         inbox.note_unsent(tx, claim.run)
-        updates.save(tx, claim.run, claim.device, before, at=self._around.stamp().at)
+        updates.save(tx, claim.run, before, at=self._around.stamp().at)
 
-    async def _record(self, claim: Claim, update: Update, *, sending: str | None = None) -> None:
-        """Write where the update stands, under a lock that is ours."""
-        await self._store.write(partial(self._write, claim, update, sending))
+    async def _record(
+        self, claim: Claim, update: Update, *, sending: str | None = None, ticket: str | None = None
+    ) -> None:
+        """Write where the update stands, under a lock that is ours; at the beginning with its ticket."""
+        await self._store.write(partial(self._write, claim, update, sending, ticket))
         watch = self._watches.get(claim.run)
         if watch is not None:
             watch.update = update
 
-    def _write(self, claim: Claim, update: Update, sending: str | None, tx: Transaction) -> None:
+    def _write(
+        self, claim: Claim, update: Update, sending: str | None, ticket: str | None, tx: Transaction
+    ) -> None:
         locks.check(tx, key_of(claim), self._around.present())
         stamp = self._around.stamp()
         if sending is not None:
             inbox.note_sent(tx, claim.run)
-        updates.save(tx, claim.run, claim.device, update, at=stamp.at)
+        if ticket is None:
+            updates.save(tx, claim.run, update, at=stamp.at)
+        else:
+            updates.begin(tx, claim.run, claim.device, update, ticket=ticket, at=stamp.at)
         detail: dict[str, JsonValue] = {
             "artifact": update.artifact,
             "sha256": update.sha256,
@@ -357,12 +387,3 @@ class Updates:
         if watch is None:
             raise RejectedError("nothing is served for it")
         return watch
-
-
-def _check_fits(plan: FirmwarePlan, shadow: Shadow) -> None:
-    """Refuse a device that is not fit to be updated; what is not known of it stands in nobody's way."""
-    for charge in plan.requires:
-        held = shadow.state.get(charge.reading)
-        value = None if held is None else held.value
-        if isinstance(value, int | float) and value < charge.at_least:
-            raise RejectedError(f"{charge.reading} is {value:g}, at least {charge.at_least:g} is needed")

@@ -38,6 +38,7 @@ class Worlds:
         stops: what is stopped.
         holds: how long devices are locked.
         openings: the envelopes that were opened.
+        serves_files: whether devices can fetch files from this hub.
     """
 
     devices: Devices
@@ -47,6 +48,7 @@ class Worlds:
     stops: Stops = field(default_factory=Stops)
     holds: HoldTimes = field(default_factory=HoldTimes)
     openings: Openings = field(default_factory=Openings)
+    serves_files: bool = True
 
     def keys(self) -> Keyring:
         """The keys whose signature under a command counts now."""
@@ -72,6 +74,7 @@ class Worlds:
             shadow=None if found is None else found.shadow.copied(),
             catalogue=self.trust.catalogue,
             appliance=None if found is None else appliance_of(found),
+            serves_files=self.serves_files,
         )
 
     def terms(self, asked: Opened) -> Terms:

@@ -134,6 +134,7 @@ class ArtifactSite(Protocol):
         *,
         until: timedelta,
         address: IPv4Address | IPv6Address | None = None,
+        token: str | None = None,
     ) -> Offer:
         """Offer files to a device, for one job.
 
@@ -142,10 +143,13 @@ class ArtifactSite(Protocol):
             contents: one to four files of different names; the URL is that of the first.
             until: boot time at which it ends by itself.
             address: the device's address; None where it is not known: then the first who fetches has it.
+            token: what in the URL cannot be guessed: 22 letters and digits of base64url, from 128 bits of
+                chance or what was made of them; None for a new one. Given again, the URL is the same, as long
+                as the port is. Not for logs.
 
         Raises:
             RejectedError: it cannot be offered so: no file or too many, its time is over, its address is
-                longer than a device takes.
+                longer than a device takes, its token is none or that of another offer.
             SuspiciousError: a file is not as long any more as it was when it was verified.
             TransientError: it cannot be offered now: a file cannot be opened, nothing can be listened to,
                 there are too many offers, or the agent stops.

@@ -1,7 +1,8 @@
 """Where the files of updates come from, and where devices fetch them (SPEC F3, F4)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
+from ipaddress import IPv4Address, IPv6Address
 from typing import Protocol
 
 from edgeagent.ids import ArtifactId, DeviceId, Digest
@@ -22,6 +23,21 @@ class Image:
     version: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pickup:
+    """How a device may fetch what it is to install.
+
+    Attributes:
+        ticket: a secret of its run: the address is made of it, the same one after a restart. Not for logs.
+        lasts: for how long at most.
+        address: the device's, where it is known.
+    """
+
+    ticket: str = field(repr=False)
+    lasts: timedelta
+    address: IPv4Address | IPv6Address | None = None
+
+
 class Images(Protocol):
     """The files that may be installed on this hub's devices."""
 
@@ -37,14 +53,14 @@ class Images(Protocol):
         """The file that brings a device back to a version; None where none may be installed."""
         ...
 
-    async def serve(self, run: int, device: DeviceId, image: Image, *, lasts: timedelta) -> str:
+    async def serve(self, run: int, device: DeviceId, image: Image, pickup: Pickup) -> str:
         """Have a device be able to fetch a file, for one run; the same again as long as it is served.
 
         Args:
             run: for which it is.
             device: who fetches it.
             image: which.
-            lasts: for how long at most.
+            pickup: how.
 
         Returns:
             The address.

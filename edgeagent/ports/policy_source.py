@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from edgeagent.core.catalogue import Artifact
+from edgeagent.core.catalogue import Listing
 from edgeagent.errors import RejectedError
-from edgeagent.ids import ArtifactId, Digest
+from edgeagent.ids import Digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class Metadata:
 
     Attributes:
         root, timestamp, snapshot, targets: of the four roles.
-        delegated: those of the catalogue that was taken last, by the delegated role.
+        delegated: those of the catalogue, by the delegated role; a stale group's are those taken last.
     """
 
     root: bytes
@@ -56,19 +56,6 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    """The artifacts that are published beside a policy.
-
-    Attributes:
-        artifacts: all of them; their metadata verify.
-        anew: groups whose keys were replaced, so that what they said before counts no more.
-    """
-
-    artifacts: Mapping[ArtifactId, Artifact] = field(default_factory=dict)
-    anew: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
     """A policy whose metadata verify.
 
@@ -78,8 +65,7 @@ class Published:
         expires_at: the earliest end of the timestamp's, snapshot's and targets' time.
         is_anew: whether the root has replaced the keys that signed the held policy, so that the count
             of versions may begin anew (TUF 5.3.11, recovery from a fast-forward attack).
-        listing: the artifacts; None where the metadata of a delegated role do not verify, and so none is
-            taken: who builds files must not keep a policy from hubs.
+        listing: the artifacts; None where not even who signs for them is clear, and so none is taken.
         listing_problem: why not; empty for no problem.
     """
 

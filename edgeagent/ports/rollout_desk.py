@@ -3,6 +3,8 @@
 from typing import Protocol
 
 from edgeagent.contracts.reports.rollouts import (
+    CancelReport,
+    CancelRequest,
     PlanReport,
     PlanRequest,
     RolloutReport,
@@ -59,5 +61,17 @@ class RolloutDesk(Protocol):
         Raises:
             RejectedError: nothing of it is left; nothing was changed.
             UnknownError: as ``one``.
+        """
+        ...
+
+    async def cancel(self, command: CommandId, request: CancelRequest, actor: str) -> CancelReport:
+        """Call off the update of one device: what has not set anything off ends, what runs is told to stop.
+
+        Raises:
+            RejectedError: it is over, cannot be called off any more or by its family, or was before; nothing
+                was changed.
+            AmbiguousError: it is for several devices, and none is named.
+            TransientError: the broker cannot be reached; nothing was sent, and it may be tried again.
+            UnknownError: as ``one``, or it is not for that device.
         """
         ...

@@ -157,7 +157,7 @@ class ArtifactFiles:
 
         Raises:
             UnknownError: there is none.
-            WrongBytesError: it is damaged; it is gone.
+            WrongBytesError: it is damaged, and gone; or it is whole and not as long as it is said to be.
             StorageError: it cannot be read now.
         """
         file = self._folder / sha256_
@@ -185,6 +185,10 @@ class ArtifactFiles:
         found = os.fstat(handle)
         if self._seals.get(sha256_) == _seal(found) and found.st_size == length:
             return
+        size = found.st_size
+        # Whoever signs another length of the same bytes takes them from nobody who signs the true one.
+        if stat.S_ISREG(found.st_mode) and size != length and _is_right(handle, sha256_, size):
+            raise WrongBytesError(f"{sha256_[:12]}… has {size} bytes, and {length} are signed for")
         if not stat.S_ISREG(found.st_mode) or not _is_right(handle, sha256_, length):
             self.remove(sha256_)
             raise WrongBytesError(f"{sha256_[:12]}… was damaged on the disk; it was removed")

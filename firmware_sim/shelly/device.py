@@ -296,7 +296,7 @@ class Shelly:
                 "reset_reason": 3,
             },
             "wifi": {
-                "sta_ip": "192.0.2.7",
+                "sta_ip": self._settings.address or self._board.address,
                 "status": "got ip",
                 "ssid": "venue",
                 "rssi": round(self._rssi.value),

@@ -27,6 +27,7 @@ class ShellySettings:
         hardware: the hardware revision.
         stable: where its maker's stable firmware lies; empty when the maker cannot be reached.
         beta: where the beta lies.
+        address: what it tells as its address; empty for its own.
     """
 
     name: str = ""
@@ -42,6 +43,7 @@ class ShellySettings:
     hardware: str = "1"
     stable: str = ""
     beta: str = ""
+    address: str = ""
 
 
 def shelly_settings(fields: Fields) -> ShellySettings:
@@ -64,6 +66,7 @@ def shelly_settings(fields: Fields) -> ShellySettings:
         hardware=fields.text("hardware", "1"),
         stable=fields.text("stable", ""),
         beta=fields.text("beta", ""),
+        address=fields.text("address", ""),
     )
     fields.done()
     prefix = settings.topic_prefix

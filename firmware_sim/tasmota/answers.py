@@ -14,8 +14,6 @@ from firmware_sim.image import Label
 from firmware_sim.tasmota.settings import TasmotaSettings, Topics
 from firmware_sim.tasmota.upgrade import full_version
 
-# Of a network that is nobody's (RFC 5737).
-_ADDRESS: Final = "192.0.2.8"
 _RELAYS: Final = 32
 _NAMES: Final = 8
 _SWITCHES: Final = 28
@@ -31,6 +29,7 @@ class Facts:
         topics: that follow from them.
         options: the ``SetOption`` switches that are on at the moment.
         mac: twelve capital hexadecimal digits.
+        address: in its network.
         module: the name of the hardware.
         period: between two telemetry messages.
         boots: how often it has booted.
@@ -49,6 +48,7 @@ class Facts:
     topics: Topics
     options: frozenset[int]
     mac: str
+    address: str
     module: str
     period: timedelta
     boots: int
@@ -118,7 +118,10 @@ def statuses(facts: Facts) -> dict[int, tuple[str, dict[str, Json]]]:
         ),
         3: ("StatusLOG", {"TelePeriod": int(facts.period.total_seconds()), "SSId": ["venue", ""]}),
         4: ("StatusMEM", {"ProgramSize": facts.used // 1024, "Free": facts.room // 1024, "Heap": 25}),
-        5: ("StatusNET", {"Hostname": topics.hostname, "IPAddress": _ADDRESS, "Mac": _colons(facts.mac)}),
+        5: (
+            "StatusNET",
+            {"Hostname": topics.hostname, "IPAddress": facts.address, "Mac": _colons(facts.mac)},
+        ),
         6: ("StatusMQT", {"MqttClient": client, "MqttCount": connects, "KEEPALIVE": 30}),
         7: ("StatusTIM", {"UTC": f"{facts.time}Z", "Local": facts.time, "Timezone": "+00:00"}),
     }
@@ -161,7 +164,7 @@ def birth(facts: Facts) -> list[dict[str, Json]]:
                 "GroupTopic": topics.group_command(),
             }
         },
-        {"Info2": {"WebServerMode": "Admin", "Hostname": topics.hostname, "IPAddress": _ADDRESS}},
+        {"Info2": {"WebServerMode": "Admin", "Hostname": topics.hostname, "IPAddress": facts.address}},
         {"Info3": {"RestartReason": "Software/System restart", "BootCount": facts.boots}},
     ]
 
@@ -173,7 +176,7 @@ def discovery(facts: Facts) -> dict[str, Json]:
     if facts.lamp is not None:
         relays[facts.lamp[0]] = 2
     return {
-        "ip": _ADDRESS,
+        "ip": facts.address,
         "dn": settings.name,
         "fn": [settings.name if place < max(count, 1) else None for place in range(_NAMES)],
         "hn": facts.topics.hostname,

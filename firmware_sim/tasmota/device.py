@@ -347,6 +347,7 @@ class Tasmota:
             topics=self._topics,
             options=frozenset(self._options),
             mac=self._mac,
+            address=self._settings.address or self._board.address,
             module=self._module,
             period=self._timing.period,
             boots=self._boots,

@@ -64,6 +64,7 @@ class TasmotaSettings:
         chip: which images it can boot: ``esp8266``, ``esp32``.
         flash: ``twin`` for two slots, ``1m`` for one megabyte in one piece.
         ota_url: ``OtaUrl`` of delivery.
+        address: what it tells as its address; empty for its own.
     """
 
     name: str = "Tasmota"
@@ -81,6 +82,7 @@ class TasmotaSettings:
     chip: str = "esp8266"
     flash: FlashKind = FlashKind.TWIN
     ota_url: str = "http://ota.tasmota.com/tasmota/release/tasmota.bin.gz"
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ def tasmota_settings(fields: Fields) -> TasmotaSettings:
         chip=fields.text("chip", boring.chip),
         flash=fields.choice("flash", FlashKind, boring.flash),
         ota_url=fields.text("ota_url", boring.ota_url),
+        address=fields.text("address", boring.address),
     )
     fields.done()
     if _VERSION.fullmatch(settings.version) is None:

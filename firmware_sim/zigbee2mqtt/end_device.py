@@ -14,7 +14,7 @@ from firmware_sim.image import Family, Label, Order
 from firmware_sim.part import Part
 from firmware_sim.walk import Walk
 from firmware_sim.zigbee2mqtt.image import made, whole
-from firmware_sim.zigbee2mqtt.models import BORN, Amount, Word
+from firmware_sim.zigbee2mqtt.models import BORN, Amount, Born, Word
 from firmware_sim.zigbee2mqtt.settings import Paired
 
 _WAY: Final = 100
@@ -63,7 +63,7 @@ class EndDevice:
         self.piece = Part(board, paired.ieee, Attributes(dict(self.born.first)))
         self._walks = {
             name: Walk(f"{seed}/{paired.ieee}/{name}", start, step=step, low=low, high=high)
-            for name, (start, step, low, high) in self.born.measures.items()
+            for name, (start, step, low, high) in _measures(self.born, paired).items()
         }
         label = Label(
             family=Family.ZIGBEE,
@@ -194,3 +194,11 @@ def _amount(name: str, value: Json, kind: Amount) -> dict[str, Json]:
 
 def _action(name: str) -> str:
     return {"state": "power", "current_heating_setpoint": "setpoint"}.get(name, name)
+
+
+def _measures(born: Born, paired: Paired) -> dict[str, tuple[float, float, float, float]]:
+    """What it measures: start, step, least and greatest; its battery as its owner has left it."""
+    return {
+        name: (float(paired.battery) if name == "battery" else start, step, low, high)
+        for name, (start, step, low, high) in born.measures.items()
+    }

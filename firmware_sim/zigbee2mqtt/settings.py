@@ -11,6 +11,7 @@ _IEEE: Final = re.compile(r"0x[0-9a-f]{16}", re.ASCII)
 _HIGHEST_VERSION: Final = 2**32 - 1
 _HIGHEST_HARDWARE: Final = 2**16 - 1
 _LONGEST_NAME: Final = 200
+_FULL: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,7 @@ class Paired:
         version: the file version of its firmware.
         hardware: its hardware version.
         image: where its maker's newest image lies; empty for none.
+        battery: per cent that are left, of one that has a battery.
     """
 
     ieee: str
@@ -32,6 +34,7 @@ class Paired:
     version: int = 100
     hardware: int = 1
     image: str = ""
+    battery: int = 87
 
     @property
     def friendly(self) -> str:
@@ -96,6 +99,7 @@ def _paired(fields: Fields) -> Paired:
         version=fields.whole("version", 100),
         hardware=fields.whole("hardware", 1),
         image=fields.text("image", ""),
+        battery=fields.whole("battery", 87),
     )
     fields.done()
     if _IEEE.fullmatch(device.ieee) is None:
@@ -104,6 +108,8 @@ def _paired(fields: Fields) -> Paired:
         raise InputError(f"{fields.where}.name: {device.name!r:.60} cannot be a part of topics")
     if device.version > _HIGHEST_VERSION or device.hardware > _HIGHEST_HARDWARE:
         raise InputError(f"{fields.where}: version or hardware is too high")
+    if not 0 < device.battery <= _FULL:
+        raise InputError(f"{fields.where}.battery: 1 to {_FULL}")
     return device
 
 

@@ -7,14 +7,13 @@ from typing import Final
 
 import pytest
 
-from edgeagent.clock import BUILT_AT
 from edgeagent.ids import artifact_id
-from tests.flows.publishing import policy
 from tests.support.agents import AgentProcess
-from tests.support.brokers import free_port, wait_until
+from tests.support.agents_publishing import begins, signing_for, taking_from
+from tests.support.brokers import wait_until
 from tests.support.fetching import lays_out, signed_file, some_bytes
 from tests.support.stores import query
-from tests.support.tuf_repository import DAY, Repository
+from tests.support.tuf_repository import Repository
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("F2", "V3")]
 
@@ -27,24 +26,13 @@ KINDS: Final = "SELECT kind, subject FROM audit WHERE kind LIKE 'artifact_%fetch
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
-    made = Repository(tmp_path / "repository", now=BUILT_AT + DAY)
-    made.publishes(policy(1))
-    made.delegates("plugs")
-    made.contents[ID] = CONTENT
-    made.lists("plugs", plug_1=PLUG)
-    return made
+    return signing_for(tmp_path / "repository", content=CONTENT, plug_1=PLUG)
 
 
 @pytest.fixture
 def agent(tmp_path: Path, repository: Repository) -> Iterator[AgentProcess]:
-    sections = (
-        f'[broker]\nport = {free_port()}\n[policy]\nsource = "{repository.folder}"\nroot = "root.json"\n'
-        'refresh = "1s"\n'
-    )
-    with closing(AgentProcess(tmp_path / "hub", sections)) as process:
-        (process.folder / "root.json").write_bytes(repository.first_root)
-        process.start()
-        wait_until(lambda: process.status().policy.version == 1, "the policy", within=60)
+    with closing(taking_from(repository, tmp_path / "hub", refresh="1s")) as process:
+        begins(process)
         yield process
 
 

@@ -27,7 +27,7 @@ def desk(tmp_path: Path) -> Desk:
     """An issuer with a group of models."""
     desk = Desk(tmp_path)
     assert desk.types("init", desk.venue, "--policy", desk.policy).status == 0
-    assert desk.changes("artifact", "role", "add", "plugs").status == 0
+    assert desk.changes("artifact", "role", "add", "plugs", "--for", "tasmota:PM-1").status == 0
     (tmp_path / "plug.bin").write_bytes(FIRMWARE)
     return desk
 
@@ -82,6 +82,10 @@ def test_an_artifact_from_its_signature_to_its_revocation(desk: Desk, agent: Age
         ArtifactShown, agent.run("artifacts", "show", PLUG, "--json").stdout.encode(), limit=100_000
     )
 
+    # This hub has no [firmware]: what may be installed elsewhere is refused here.
+    agent.admit_by_hand("02A1B2000001", "tasmota", topic="plug", model="PM-1")
+    planned = agent.run("firmware", "plan", "--artifact", PLUG, "--device", "02A1B2000001").stdout
+
     # Killed, and the repository is away: what is known is known.
     agent.kill()
     (desk.venue / "repository").rename(desk.home / "away")
@@ -93,6 +97,7 @@ def test_an_artifact_from_its_signature_to_its_revocation(desk: Desk, agent: Age
     wait_for(agent, "revoked")
     agent.stop()
 
+    assert "serves_no_files" in planned
     assert kept == {PLUG: "released"}
     assert artifact.sha256 == sha256(FIRMWARE).hexdigest()
     assert "14.1.0(tasmota), a security update" in shown.stdout

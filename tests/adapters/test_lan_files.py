@@ -307,6 +307,22 @@ async def test_what_cannot_be_offered_is_refused(desk: Desk) -> None:
     assert desk.site.port is None
 
 
+async def test_an_offer_that_is_made_again_lies_where_it_lay_and_no_other_lies_there(desk: Desk) -> None:
+    until, token = desk.clock.boot() + HOUR, "Ab-_" * 5 + "xy"
+    first = await desk.site.offer(PLUG, [desk.content()], until=until, token=token)
+    for wrong in (token, token[1:], token[:-1] + "/", ""):
+        with pytest.raises(RejectedError):
+            await desk.site.offer(PLUG, [desk.content(name="other.bin")], until=until, token=wrong)
+    assert (await asked(first.url))[2] == DATA
+
+    await desk.site.withdraw(first)
+    again = await desk.site.offer(PLUG, [desk.content()], until=until, token=token)
+
+    assert urlsplit(again.url).path == urlsplit(first.url).path == f"/{token}/plug.bin"
+    assert (await asked(again.url))[2] == DATA
+    assert token not in repr(first)
+
+
 @pytest.mark.slow
 async def test_a_hostile_television_gets_nothing_and_keeps_no_place(tmp_path: Path) -> None:
     async with a_site(tmp_path, patience=timedelta(milliseconds=300)) as desk:

@@ -17,14 +17,13 @@ from typing import Final
 import pytest
 
 from edgeagent.cli.asking import Agent
-from edgeagent.clock import BUILT_AT
 from edgeagent.contracts.fetching import FetchTrouble
 from edgeagent.contracts.reports.fetches import CollectRequest, FetchReport, FetchState
 from edgeagent.ids import artifact_id
-from tests.flows.publishing import policy
 from tests.support.agents import ROOT, AgentProcess
+from tests.support.agents_publishing import begins, signing_for, taking_from
 from tests.support.bad_servers import BINARY, hangs_after, serves
-from tests.support.brokers import free_port, wait_until
+from tests.support.brokers import wait_until
 from tests.support.fetching import signed_file, some_bytes
 from tests.support.portals import (
     Authority,
@@ -37,7 +36,6 @@ from tests.support.portals import (
     server_context,
 )
 from tests.support.stores import query
-from tests.support.tuf_repository import DAY, Repository
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("F2")]
@@ -53,16 +51,8 @@ PATH: Final = f"/v1/artifacts/{ID}/fetch"
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[AgentProcess]:
     """An agent whose catalogue lists one file; where it comes from is said by ``served_by``."""
-    repository = Repository(tmp_path / "repository", now=BUILT_AT + DAY)
-    repository.publishes(policy(1))
-    repository.delegates("plugs")
-    repository.contents[ID] = CONTENT
-    repository.lists("plugs", plug_1=PLUG)
-    sections = (
-        f'[broker]\nport = {free_port()}\n[policy]\nsource = "{repository.folder}"\nroot = "root.json"\n'
-    )
-    with closing(AgentProcess(tmp_path / "hub", sections)) as process:
-        (process.folder / "root.json").write_bytes(repository.first_root)
+    repository = signing_for(tmp_path / "repository", content=CONTENT, plug_1=PLUG)
+    with closing(taking_from(repository, tmp_path / "hub")) as process:
         yield process
 
 
@@ -71,12 +61,7 @@ def served_by(agent: AgentProcess, place: str, *, ca_file: Path | None = None) -
     further = "" if ca_file is None else f'ca_file = "{ca_file}"\n'
     with agent.config.open("a") as config:
         config.write(f'[artifacts]\nsource = "{place}"\n{further}')
-    starts(agent)
-
-
-def starts(agent: AgentProcess) -> None:
-    agent.start()
-    wait_until(lambda: agent.status().policy.version == 1, "the policy", within=60)
+    begins(agent)
 
 
 def asks(agent: AgentProcess) -> FetchReport:
@@ -193,7 +178,7 @@ async def test_after_a_kill_in_the_middle_the_fetch_goes_on_where_it_was(
         portal.says(serves(CONTENT))
         before = kept(agent)
         if who == "agent":
-            await asyncio.to_thread(starts, agent)
+            await asyncio.to_thread(begins, agent)
         fetched = await asyncio.to_thread(agent.run, "artifacts", "fetch", ID, "--json")
 
     assert before == []

@@ -35,7 +35,6 @@ from edgeagent.flows.lockdesk import Locks
 from edgeagent.flows.names import HubNames
 from edgeagent.flows.operator import HubOperator
 from edgeagent.flows.policy_facts import PolicyFacts
-from edgeagent.flows.rollout_desk import HubRollouts
 from edgeagent.flows.storekeeping import StoreKeeping
 from edgeagent.flows.traces import trace
 from edgeagent.flows.watching.certificates import CertificateFiles
@@ -43,6 +42,7 @@ from edgeagent.flows.watching.lookout import Lookout
 from edgeagent.store.floorfile import FloorFile
 from tests.cli.building import Terminal, lonely_terminal
 from tests.flows.commanding import Hub
+from tests.flows.rolling import rollouts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def _routes(hub: Hub, folder: Path) -> list[Route]:
         *audit_routes(hub.now.trail),
         *breaker_routes(hub.now.breakers),
         *letter_routes(hub.now.letters),
-        *rollout_routes(HubRollouts(hub.now.store, hub.now.desk, hub.now.settling, hub.now.worlds)),
+        *rollout_routes(rollouts_of(hub)),
         *trace_routes(partial(trace, hub.now.store)),
     ]
 

@@ -44,6 +44,27 @@ async def test_a_list_is_seen_paused_resumed_and_called_off(tmp_path: Path) -> N
         assert told == ["guests are here", "gone", "wrong file"]
 
 
+@pytest.mark.requirement("F4")
+async def test_the_update_of_one_device_of_a_list_is_called_off(tmp_path: Path) -> None:
+    async with commanded(tmp_path) as terminal:
+        rolling = Rolling(terminal.hub)
+        await rolling.rules(windows=(TUESDAYS,))
+        command = await rolling.lists(2)
+        words = ("firmware", "cancel", command.id)
+
+        of_whom = await terminal.types(*words, "--reason", "x")
+        ended = await terminal.types(*words, "plug-1", "--reason", "guests are here")
+        again = await terminal.types("--json", *words, "plug-1", "--reason", "x")
+
+        assert (of_whom.status, ended.status, again.status) == (1, 0, 1)
+        assert "several devices" in of_whom.err
+        assert ended.out == f"{command.id} on plug-1: cancelled, nothing was set off\n"
+        assert "is over" in again.out + again.err
+        told = await terminal.hub.audited(AuditKind.UPDATE_CALLED_OFF)
+        assert [(row["device"], row["reason"]) for row in told] == [("plug-1", "guests are here")]
+        assert (await rolling.stands(command))["cancelled"] == 1
+
+
 async def test_a_plan_is_told_of_a_list_and_of_devices_and_does_nothing(tmp_path: Path) -> None:
     async with commanded(tmp_path) as terminal:
         rolling = Rolling(terminal.hub)
@@ -71,6 +92,7 @@ async def test_a_plan_is_told_of_a_list_and_of_devices_and_does_nothing(tmp_path
         (("pause", "c-none", "--reason", "x"), 1),
         (("resume", "c-none", "--reason", "x"), 1),
         (("abort", "c-none", "--reason", "x"), 1),
+        (("cancel", "c-none", "--reason", "x"), 1),
         (("pause", "c-none"), 2),
         (("pause", "c-none", "--reason", "x\x1b[31m"), 1),
         (("plan",), 1),

@@ -91,7 +91,7 @@ TYPED: dict[str, tuple[str, ...]] = {
     "issuer policy sign": ("none.toml", "--key", "none.pem", "--out", "policy.json"),
     "issuer policy publish": ("none.toml", "--folder", "none"),
     "issuer policy sample": (),
-    "issuer artifact role add": ("plugs", "--folder", "none"),
+    "issuer artifact role add": ("plugs", "--for", "tasmota", "--folder", "none"),
     "issuer artifact role rotate": ("plugs", "--folder", "none"),
     "issuer artifact role list": ("--folder", "none"),
     "issuer artifact add": (

@@ -18,7 +18,7 @@ def desk(tmp_path: Path) -> Desk:
     """A desk with a group of models and a file."""
     desk = Desk(tmp_path)
     assert desk.types("init", desk.venue, "--policy", desk.policy).status == 0
-    assert desk.changes("artifact", "role", "add", "plugs").status == 0
+    assert desk.changes("artifact", "role", "add", "plugs", "--for", "tasmota").status == 0
     (tmp_path / "plug.bin").write_bytes(b"firmware")
     return desk
 
@@ -45,6 +45,7 @@ def test_each_word_says_what_it_did_and_what_is_next(desk: Desk) -> None:
     assert "write in your policy's file, under [artifacts]" in released.out
     assert "yes" in listed.out
     assert "1 of 1" in groups.out
+    assert "tasmota all models" in groups.out
     assert "take plug-1 out of your policy's file as well" in revoked.out
 
 
@@ -95,7 +96,7 @@ def test_a_builders_own_command_signs(desk: Desk) -> None:
     tool.write_text(TOOL)
     signer = ("--signer", f"{sys.executable} '{tool}' '{private}'", "--signer-public", str(public))
 
-    made = desk.changes("artifact", "role", "add", "lamps", "--key", public, *signer)
+    made = desk.changes("artifact", "role", "add", "lamps", "--for", "tasmota", "--key", public, *signer)
     said = add(desk, *signer, name="lamp-1", group="lamps")
 
     assert (made.status, said.status) == (0, 0), made.err + said.err

@@ -67,6 +67,16 @@ REFUSED: Final = [
         id="its metadata are over",
     ),
     pytest.param(
+        replace(known(PLUG), stale={"plugs": "it is expired"}),
+        *(Reason.ARTIFACT_UNSIGNED, "the metadata of plugs are refused: it is expired"),
+        id="its group is refused",
+    ),
+    pytest.param(
+        replace(known(), contested={PLUG.id: "artifact plug-1 is signed for by lamps and by plugs"}),
+        *(Reason.ARTIFACT_UNSIGNED, "artifact plug-1 is signed for by lamps and by plugs"),
+        id="two groups give it to two files",
+    ),
+    pytest.param(
         known(revoked=(PLUG,)), Reason.ARTIFACT_REVOKED, "plug-1 is signed for no more", id="taken back"
     ),
     pytest.param(

@@ -112,6 +112,12 @@ IN_ORDER = (
         Reason.ARTIFACT_TOO_OLD, Catalogue({FILE.id: FILE}, {}, (Floor("plugs", "tasmota", "*", "15.0.0"),))
     ),
     of_artifact(Reason.ARTIFACT_NOT_NEWER, Catalogue({FILE.id: FILE})),
+    Fault(
+        Reason.SERVES_NO_FILES,
+        {"action": ActionName.INSTALL, "arguments": {"artifact": FILE.id, "digest": FILE.sha256}},
+        {"serves_files": False},
+        {"actions": dict.fromkeys(ActionName, LOW), "artifacts": {FILE.id: frozenset({FILE.sha256})}},
+    ),
     Fault(Reason.DEVICE_UNKNOWN, world={"device": None}),
     Fault(Reason.UNSUPPORTED_ACTION, {"action": ActionName.VOLUME, "arguments": {"level": 20}}),
     Fault(Reason.BAD_ARGUMENTS, {"arguments": {"on": 1}}),

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeagent.core.versions import Order, compare, reaches
+from edgeagent.contracts.firmware import VersionScheme
+from edgeagent.core.versions import Order, compare, is_of, reaches
 
 pytestmark = pytest.mark.requirement("F1", "V3")
 
@@ -56,6 +57,7 @@ def test_each_is_newer_than_the_one_before(later: list[str]) -> None:
         pytest.param("14.1.0", "14.1.0(tasmota)", id="one does not tell its build"),
         pytest.param("1.4", "1.4.0", id="a zero that is not written"),
         pytest.param("v1.14.0", "1.14.0", id="a letter before"),
+        pytest.param("14.1.0(tasmota)", "14.1.0(release-tasmota)", id="the release of a build"),
         pytest.param("1.2.2", "20240213-140411/1.2.2-gabcd", id="one does not tell its date"),
         pytest.param("what it is", "what it is", id="a shape that nobody knows"),
         pytest.param("-1", "-1", id="unknown to the bridge itself"),
@@ -84,6 +86,22 @@ def test_two_that_say_the_same_are_the_same(one: str, other: str) -> None:
 def test_what_cannot_be_compared_is_not_guessed(one: str, other: str) -> None:
     assert compare(one, other) is compare(other, one) is Order.UNKNOWN
     assert not reaches(one, other)
+
+
+@pytest.mark.parametrize(
+    ("version", "schemes"),
+    [
+        ("14.1.0", {"tasmota", "shelly", "dotted"}),
+        ("14.1.0(release-tasmota)", {"tasmota"}),
+        ("1.4.0-beta2", {"shelly", "dotted"}),
+        ("20240213-140411/v1.14.1-gabc1234", {"shelly"}),
+        ("192", {"integer"}),
+        ("-1", set()),
+        ("latest", set()),
+    ],
+)
+def test_a_family_has_a_shape(version: str, schemes: set[str]) -> None:
+    assert {scheme for scheme in VersionScheme if is_of(scheme, version)} == schemes
 
 
 def test_a_floor_is_reached_by_itself_and_what_is_later() -> None:

@@ -32,6 +32,7 @@ class Bench:
     notes: list[tuple[What, Mapping[str, Json]]] = field(default_factory=list)
     honest: bool = True
     maker: bytes = b""
+    address: str = "127.0.0.1"
 
     def writes_flash(self, part: str) -> None:  # noqa: ARG002 - there is one
         """Fail where it should."""

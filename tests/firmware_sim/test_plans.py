@@ -252,9 +252,10 @@ async def test_an_update_by_way_of_a_bridge_is_called_off(
         begun = len(peer.messages)
         peer.says(step.topic, step.payload)
         await eventually(lambda: hand.follows(step, begun).percent)
-        assert plan.cancel is not None
-        peer.says(plan.cancel.topic, plan.cancel.payload)
-        answer = await peer.hears(plan.cancel.expectation.answers[0].topic)
+        cancel = lamp().cancel(number=8)
+        assert cancel is not None
+        peer.says(cancel.topic, cancel.payload)
+        answer = await peer.hears(cancel.expectation.answers[0].topic)
         await eventually(lambda: hand.follows(step, begun).denied)
 
     assert (answer.json["status"], answer.json["transaction"]) == ("ok", 8)

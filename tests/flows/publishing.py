@@ -21,12 +21,13 @@ from edgeagent.clock import ProvenClock
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.policy import ActionRule, Policy, Role, RoleKind, Tier
 from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.catalogue import Listing
 from edgeagent.flows.policy_end import PolicyEnd
 from edgeagent.flows.refreshing import Refreshing, RefreshSettings
 from edgeagent.flows.trust import Trust, TrustSettings
 from edgeagent.ids import Digest
 from edgeagent.ports.links import LinkError, Trouble
-from edgeagent.ports.policy_source import Held, Listing, Published
+from edgeagent.ports.policy_source import Held, Published
 from edgeagent.store import audit
 from edgeagent.store.database import Database
 from tests.flows.building import surroundings

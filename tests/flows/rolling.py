@@ -17,7 +17,9 @@ from edgeagent.contracts.rollout import FirmwareRule
 from edgeagent.core.lease import Parent, Terms
 from edgeagent.core.lifecycle import State
 from edgeagent.flows import claims
+from edgeagent.flows.calling_off import CallingOff
 from edgeagent.flows.claims import Claimed, Taker, Wanted
+from edgeagent.flows.rollout_desk import HubRollouts
 from edgeagent.ids import DeviceId, device_id, digest
 from edgeagent.store import inbox, locks
 from edgeagent.store.database import Transaction
@@ -134,6 +136,13 @@ class Rolling:
             actor=desk,
             received_at=(command.issued_at - YEAR_1970) // MICROSECOND,
         )
+
+
+def rollouts_of(hub: Hub) -> HubRollouts:
+    """What answers about lists at a hub that runs."""
+    now = hub.now
+    calling_off = CallingOff(now.store, hub.bus, now.confirmations, now.settling, now.desk)
+    return HubRollouts(now.store, now.desk, now.settling, now.worlds, calling_off)
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """A player whose firmware is updated as a test says, and the shelf that its files lie on."""
 
+import asyncio
 import json
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -12,7 +13,7 @@ from edgeagent.contracts.mqtt import Outgoing
 from edgeagent.core.catalogue import Artifact, Catalogue, Signed
 from edgeagent.errors import RejectedError, StorageError, SuspiciousError
 from edgeagent.ids import ArtifactId, DeviceId, Digest
-from edgeagent.ports.firmware import Image
+from edgeagent.ports.firmware import Image, Pickup
 from tests.support.clocks import NOON
 from tests.support.fake_bus import FakeBus
 
@@ -121,6 +122,8 @@ class Shelf:
         is_empty: whether nothing was fetched yet.
         is_damaged: whether a file is another one when it is served.
         is_mistaken: whether it is to raise what it never raises; None once it has.
+        tickets: of all that was served, in this order.
+        is_open: set while whoever wants a file need not wait for it.
     """
 
     def __init__(self, images: Sequence[Image] = ()) -> None:
@@ -129,6 +132,9 @@ class Shelf:
         self.is_empty = False
         self.is_damaged = False
         self.is_mistaken: bool | None = False
+        self.tickets: list[str] = []
+        self.is_open = asyncio.Event()
+        self.is_open.set()
 
     @property
     def catalogue(self) -> Catalogue:
@@ -162,9 +168,10 @@ class Shelf:
         del device
         return next((image for image in self.images if image.version == version), None)
 
-    async def serve(self, run: int, device: DeviceId, image: Image, *, lasts: timedelta) -> str:
+    async def serve(self, run: int, device: DeviceId, image: Image, pickup: Pickup) -> str:
         """Under an address of its own."""
-        del lasts
+        self.tickets.append(pickup.ticket)
+        await self.is_open.wait()
         if self.is_empty:
             raise StorageError(f"{image.artifact} is not here yet")
         if self.is_damaged:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -75,6 +76,36 @@ class TestSharing:
             await lists(hub, d2="spot")
 
             assert set(hub.devices.proposals) == {SECOND}
+
+    @pytest.mark.parametrize("name", ["lamp/set", "lamp/get", "set/set", "a/set/b"])
+    async def test_a_name_that_is_a_command_to_another_is_neither_proposed_nor_admitted(
+        self, tmp_path: Path, name: str
+    ) -> None:
+        async with new_hub(tmp_path) as hub:
+            await lists(hub, d1="lamp", d2=name)
+            await admits(hub, FIRST)
+            told = {"base": "zigbee2mqtt", "friendly_name": name}
+
+            assert set(hub.devices.proposals) == set()
+            with pytest.raises(RejectedError, match="by which its family tells a command to another device"):
+                await hub.devices.admit(SECOND, "zigbee2mqtt", told, label("thing"), actor="uid:0 root")
+            assert [device.id for device in hub.devices.all()] == [FIRST]
+
+    async def test_another_bridge_neither_overwrites_a_proposal_nor_takes_it_back(
+        self, tmp_path: Path
+    ) -> None:
+        async with new_hub(tmp_path) as hub:
+            await lists(hub, d1="lamp")
+            await lists(hub, "attic/bridge/devices", d1="mine")
+            assert hub.devices.proposals[FIRST].parameters["friendly_name"] == "lamp"
+
+            await lists(hub, "attic/bridge/devices")
+            assert hub.devices.proposals[FIRST].parameters["friendly_name"] == "lamp"
+
+            # Once its own bridge has it no more, it is the other's.
+            await lists(hub)
+            await lists(hub, "attic/bridge/devices", d1="mine")
+            assert hub.devices.proposals[FIRST].parameters["base"] == "attic"
 
     async def test_the_lists_of_two_bridges_do_not_take_from_each_other(self, tmp_path: Path) -> None:
         async with new_hub(tmp_path) as hub:
@@ -166,6 +197,23 @@ class TestMoving:
             await hub.starts()
             assert names(hub.devices) == {FIRST: "bar/lamp 1"}
 
+    @pytest.mark.requirement("T9")
+    async def test_a_bridge_that_renames_without_end_costs_a_row_a_minute(self, tmp_path: Path) -> None:
+        async with following(tmp_path) as hub:
+            await lists(hub, d1="lamp")
+            await admits(hub, FIRST)
+
+            for number in range(20):
+                await lists(hub, d1=f"lamp {number}")
+                await eventually(lambda: names(hub.devices) == {FIRST: f"lamp {number}"})  # noqa: B023 - awaited here
+            first = [(FIRST, {"friendly_name": "lamp 0"})]
+            assert await moves(hub) == first
+
+            await hub.passes(timedelta(seconds=61))
+            await lists(hub, d1="lamp")
+            await eventually(lambda: names(hub.devices) == {FIRST: "lamp"})
+            assert await moves(hub) == [*first, (FIRST, {"friendly_name": "lamp 19", "moves": 19})]
+
     async def test_two_may_change_their_names_with_each_other(self, tmp_path: Path) -> None:
         async with following(tmp_path) as hub:
             await lists(hub, d1="lamp", d2="spot")
@@ -178,7 +226,7 @@ class TestMoving:
             assert await hub.values("power", SECOND) == [True]
             assert await hub.values("power", FIRST) == []
 
-    @pytest.mark.parametrize("name", ["spot", "bridge/state", "a/#", "x" * 600, ""])
+    @pytest.mark.parametrize("name", ["spot", "bridge/state", "spot/set", "spot/get/x", "a/#", "x" * 600, ""])
     async def test_a_name_that_cannot_be_its_own_changes_nothing(self, tmp_path: Path, name: str) -> None:
         async with following(tmp_path) as hub:
             await lists(hub, d1="lamp", d2="spot", d3="door")

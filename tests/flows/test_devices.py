@@ -10,7 +10,7 @@ import pytest
 from edgeagent.contracts.event import EventType, Stream
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.errors import MalformedError, RejectedError, StorageError
-from edgeagent.flows.devices import MOST_PROPOSALS
+from edgeagent.flows.proposals import MOST_PROPOSALS
 from edgeagent.ids import device_id
 from edgeagent.store import audit
 from tests.flows.building import Hub, new_hub

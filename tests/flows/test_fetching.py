@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -384,3 +384,46 @@ async def test_what_goes_while_it_is_being_pinned_is_fetched_again(tmp_path: Pat
             assert os.read(handle, 10_000) == CONTENT
 
         assert at.source.asked == [ID, ID]
+
+
+# The same bytes under two ids.
+
+TWIN = signed_file(CONTENT, artifact=artifact_id("lamp-fw-2"), group="lamp")
+
+
+async def test_the_same_bytes_under_two_ids_come_once_and_are_told_under_both(tmp_path: Path) -> None:
+    async with desk(tmp_path) as one:
+        one.signed.files = {FILE.artifact: FILE, TWIN.artifact: TWIN}
+        one.source.open.clear()
+        await one.fetching.fetch(ID, "uid:0 root")
+        began = await one.fetching.fetch(TWIN.artifact, "uid:0 root")
+        one.source.open.set()
+        over = await one.is_over()
+        twin = await one.fetching.progress(TWIN.artifact)
+
+        assert (began.artifact, began.state is FetchState.FAILED) == (TWIN.artifact, False)
+        assert (over.state, twin.state, twin.artifact) == (
+            FetchState.FETCHED,
+            FetchState.FETCHED,
+            TWIN.artifact,
+        )
+        assert one.source.asked == [ID]
+
+
+@pytest.mark.threat("T8")
+async def test_who_signs_another_length_of_the_same_bytes_takes_them_from_nobody(tmp_path: Path) -> None:
+    async with desk(tmp_path) as one:
+        shorter = replace(TWIN, length=7)
+        one.signed.files = {FILE.artifact: FILE, shorter.artifact: shorter}
+        one.source.open.clear()
+        await one.fetching.fetch(ID, "uid:0 root")
+        with pytest.raises(FetchError, match="said to be the same bytes, and not as many"):
+            await one.fetching.fetch(shorter.artifact, "uid:0 root")
+        one.source.open.set()
+        await one.is_over()
+
+        with pytest.raises(FetchError, match="not the file that was signed"):
+            await one.fetching.bring(shorter)
+        assert one.here() == [FILE.sha256]
+        async with one.fetching.use(FILE) as handle:
+            assert os.read(handle, len(CONTENT)) == CONTENT

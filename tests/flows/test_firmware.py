@@ -290,6 +290,23 @@ async def test_an_empty_battery_is_no_time_for_an_update(hub: Hub, player: Playe
     assert player.urls == []
 
 
+async def test_a_battery_that_is_known_to_be_empty_is_refused_before_anything_is_sent(
+    hub: Hub, player: Player
+) -> None:
+    player.shows["battery"] = 69
+    player.tells()
+    await hub.settles()
+    command = install(hub)
+    await hub.admits(command)
+
+    await hub.works()
+
+    receipt = await hub.ended(command)
+    assert (receipt.outcome, receipt.reason) == (Outcome.REFUSED, Reason.UNFIT_STATE)
+    assert (player.asked, player.urls, hub.shelf.tickets) == (0, [], [])
+    assert hub.rows("SELECT stage FROM updates") == []
+
+
 async def test_an_address_that_the_device_does_not_take_sets_nothing_off(hub: Hub, player: Player) -> None:
     hub.bus.reacts(f"{PLAYER}/set/address", lambda _: player.says(address="http://192.0.2.1/cut"))
     command = install(hub)
@@ -342,6 +359,27 @@ async def test_nobody_else_has_the_device_in_the_middle_whoever_works_the_update
     assert (await hub.ended(command)).outcome is Outcome.SUCCEEDED
     assert (await hub.ended(power)).outcome is Outcome.SUCCEEDED
     assert player.begun == [NEW]
+
+
+@pytest.mark.requirement("F3", "R1")
+async def test_a_hub_that_starts_anew_serves_the_file_where_the_device_was_told_and_tells_nobody_where(
+    hub: Hub, player: Player
+) -> None:
+    command = install(hub)
+    await hub.admits(command)
+    await hub.is_killed(CrashPoint.STEP_SENT, nth=2)
+    await hub.starts_anew()
+    player.comes_online()
+    await hub.settles()
+
+    await hub.works()
+
+    assert (await hub.ended(command)).outcome is Outcome.SUCCEEDED
+    [ticket] = set(hub.shelf.tickets)
+    assert len(hub.shelf.tickets) > 1
+    assert len(ticket) == 22
+    written = hub.rows("SELECT detail FROM audit") + hub.rows("SELECT data FROM outbox")
+    assert not any(ticket in str(row) for row in written)
 
 
 @pytest.mark.requirement("L6")

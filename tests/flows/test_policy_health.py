@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from edgeagent.contracts.door import encode
 from edgeagent.contracts.policy import Tier, TierRule
 from edgeagent.contracts.reports.health import Check, Level
+from edgeagent.contracts.rollout import FirmwareRule
 from edgeagent.flows.policy_health import policy_check
 from edgeagent.store.database import Database
 from tests.flows.publishing import Hub, policy, started
@@ -32,11 +34,17 @@ class Look:
 
 
 @pytest.fixture
-async def look(store: Database, tmp_path: Path) -> Look:
+def repository(tmp_path: Path) -> Repository:
     """A policy whose timestamp ends in eight days; the low tier has a day of grace."""
-    repository = Repository(tmp_path / "repository", now=NOON)
-    repository.lasts["timestamp"] = 8 * DAY
-    repository.publishes(policy(3, tiers={Tier.LOW: TierRule(grace=DAY)}))
+    made = Repository(tmp_path / "repository", now=NOON)
+    made.lasts["timestamp"] = 8 * DAY
+    made.publishes(policy(3, tiers={Tier.LOW: TierRule(grace=DAY)}))
+    return made
+
+
+@pytest.fixture
+async def look(store: Database, repository: Repository) -> Look:
+    """A hub that holds it."""
     hub = await started(store, repository)
     await hub.refreshes()
     return Look(hub)
@@ -135,6 +143,21 @@ async def test_a_refused_catalogue_is_told_beside_the_policy(look: Look) -> None
 
     assert check.level is Level.WARNING
     assert check.summary == (
-        "version 3 is in force; the artifacts beside it were refused: "
+        "version 3 is in force; artifacts beside it were refused: "
         "artifact plug-1 is signed for by lamps and by plugs"
     )
+
+
+@pytest.mark.requirement("F5")
+async def test_a_zone_that_is_not_known_here_is_told_and_the_policy_in_force_stays(
+    look: Look, repository: Repository
+) -> None:
+    raw = encode(policy(4, firmware=FirmwareRule(zone="Europe/Berlin")))
+    repository.publishes(raw.replace(b"Europe/Berlin", b"Europe/Nowhere"))
+
+    await look.hub.refreshes()
+    check = look.after(HOUR)
+
+    assert check.level is Level.WARNING
+    assert check.summary.startswith("version 3 is in force; what came later was refused: firmware.zone: ")
+    assert "no time zone is called 'Europe/Nowhere'" in check.summary

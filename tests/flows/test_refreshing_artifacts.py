@@ -1,5 +1,6 @@
 """The catalogue of artifacts at a hub: taken with the policy, kept without a network, never half of it."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -101,25 +102,50 @@ async def test_a_listing_that_contradicts_itself_changes_nothing_but_the_trail(
 
     # The policy is the newer one: who builds files does not keep it from the hub.
     assert hub.trust.policy == policy(2)
-    assert await stored(hub) == before
-    assert hub.trust.catalogue == before[0]
+    doubted = replace(before[0], stale=hub.trust.catalogue.stale)
+    assert await stored(hub) == (doubted, before[1])
+    assert hub.trust.catalogue == doubted
     words = "artifact plug-1 is another file than it was; a new file has a new id"
-    assert await hub.records(AuditKind.ARTIFACTS_REFUSED) == [{"why": words}]
-    assert hub.trust.catalogue_problem == words
+    assert await hub.records(AuditKind.ARTIFACTS_REFUSED) == [{"group": "plugs", "why": words}]
+    assert hub.trust.refused_artifacts == f"plugs: {words}"
+
+
+@pytest.mark.requirement("C4")
+async def test_a_group_that_is_refused_costs_no_other_and_is_remembered(
+    store: Database, repository: Repository
+) -> None:
+    repository.delegates("lamps")
+    hub = await started(store, repository)
+    await hub.refreshes()
+    repository.lists("plugs", plug_1=PLUG, plug_3={**PLUG, "url": "http://10.0.0.9/x"})
+    repository.lists("lamps", lamp_1=PLUG)
+
+    await hub.refreshes()
+    again = await started(store, repository)
+
+    for one in (hub, again):
+        assert set(one.trust.catalogue.listed) == {"plug-1", "plug-2", "lamp-1"}
+        assert set(one.trust.catalogue.stale) == {"plugs"}
+    await again.refreshes()
+    assert len(await again.records(AuditKind.ARTIFACTS_REFUSED)) == 1
+    repository.lists("plugs", plug_1=PLUG)
+    await again.refreshes()
+    assert again.trust.refused_artifacts == ""
+    assert set(again.trust.catalogue.listed) == {"plug-1", "lamp-1"}
 
 
 async def test_once_it_is_mended_it_is_taken(store: Database, repository: Repository) -> None:
     hub = await started(store, repository)
     repository.lists("plugs", plug_1={**PLUG, "url": "http://10.0.0.9/x"})
     await hub.refreshes()
-    assert hub.trust.catalogue == Catalogue()
-    assert "url" in hub.trust.catalogue_problem
+    assert hub.trust.catalogue.listed == {}
+    assert "url" in hub.trust.refused_artifacts
     repository.lists("plugs", plug_1=PLUG)
 
     await hub.refreshes()
 
     assert set(hub.trust.catalogue.listed) == {"plug-1"}
-    assert hub.trust.catalogue_problem == ""
+    assert hub.trust.refused_artifacts == ""
 
 
 @pytest.mark.threat("T6")
@@ -136,7 +162,7 @@ async def test_an_earlier_listing_is_refused_after_a_restart_without_the_files(
     await hub.refreshes()
 
     assert set(hub.trust.catalogue.listed) == {"plug-1", "plug-2"}
-    assert hub.trust.catalogue_problem == f"{ROLE} 1 is older than 2"
+    assert hub.trust.refused_artifacts == f"plugs: {ROLE} 1 is older than 2"
 
 
 @pytest.mark.threat("T6", "T8")
@@ -195,7 +221,9 @@ async def test_the_end_of_a_groups_metadata_is_known(store: Database, repository
     assert artifact.signed.until == NOON + timedelta(days=90)
 
 
-@pytest.mark.parametrize("damage", ["facts = x'7b'", "sha256 = replace(sha256, substr(sha256, 1, 1), '/')"])
+@pytest.mark.parametrize(
+    "damage", ["facts = x'7b'", "sha256 = replace(sha256, substr(sha256, 1, 1), '/')", "until = 1 << 62"]
+)
 async def test_a_damaged_row_stops_installations_and_nothing_else_until_the_next_refresh(
     store: Database, repository: Repository, damage: str
 ) -> None:
@@ -206,10 +234,64 @@ async def test_a_damaged_row_stops_installations_and_nothing_else_until_the_next
 
     hub = await started(store, repository)
     assert hub.trust.policy == policy(1)
-    assert hub.trust.catalogue == Catalogue()
-    assert "the stored catalogue is damaged" in hub.trust.catalogue_problem
+    assert set(hub.trust.catalogue.listed) == {"plug-1"}
+    assert "the stored catalogue is damaged" in hub.trust.catalogue.stale["plugs"]
 
     assert await hub.refreshes()
 
     assert await stored(hub) == sound
     assert (hub.trust.catalogue, hub.trust.catalogue_problem) == (sound[0], "")
+
+
+@pytest.mark.threat("T6")
+async def test_floors_and_what_was_revoked_outlive_a_damaged_row(
+    store: Database, repository: Repository
+) -> None:
+    repository.lists(
+        "plugs", plug_1=PLUG, plug_2=PLUG, plug_3={**PLUG, "version": "14.2.0", "floor": "14.2.0"}
+    )
+    before = await started(store, repository)
+    await before.refreshes()
+    repository.lists("plugs", plug_1=PLUG, plug_2=PLUG)
+    await before.refreshes()
+    await store.write(
+        lambda tx: tx.execute("UPDATE artifacts SET facts = x'7b' WHERE artifact = 'plug-2'", {})
+    )
+
+    hub = await started(store, repository)
+    await hub.refreshes()
+
+    assert hub.trust.catalogue.floors == (Floor("plugs", "tasmota", "PM-1", "14.2.0"),)
+    assert set(hub.trust.catalogue.revoked) == {"plug-3"}
+
+
+async def test_without_a_floor_that_it_sets_nothing_is_installed_until_the_next_refresh(
+    store: Database, repository: Repository
+) -> None:
+    await (await started(store, repository)).refreshes()
+    await store.write(lambda tx: tx.execute("DELETE FROM artifact_floors", {}))
+
+    hub = await started(store, repository)
+    assert hub.trust.catalogue.stale == {"plugs": "the stored catalogue is damaged: a floor is missing"}
+
+    await hub.refreshes()
+
+    assert hub.trust.refused_artifacts == ""
+    assert (await stored(hub))[0].floors == (Floor("plugs", "tasmota", "PM-1", "14.0.0"),)
+
+
+@pytest.mark.requirement("T8")
+async def test_of_an_earlier_copy_of_the_database_nothing_is_installed_until_the_next_refresh(
+    store: Database, repository: Repository
+) -> None:
+    await (await started(store, repository)).refreshes()
+    await store.write(lambda tx: catalogues.doubt(tx, "an earlier copy was put back"))
+
+    for hub in [await started(store, repository) for _ in range(2)]:
+        assert set(hub.trust.catalogue.listed) == {"plug-1", "plug-2"}
+        assert hub.trust.catalogue.stale == {"plugs": "an earlier copy was put back"}
+
+    # Though nothing else is published than what the copy holds.
+    await hub.refreshes()
+    assert hub.trust.refused_artifacts == ""
+    assert (await stored(await started(store, repository)))[0].stale == {}

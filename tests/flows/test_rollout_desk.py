@@ -18,7 +18,7 @@ from edgeagent.flows.rollout_desk import HubRollouts
 from edgeagent.flows.rollout_health import rollout_check
 from edgeagent.ids import command_id, device_id, label
 from tests.core.test_catalogue import artifact
-from tests.flows.rolling import Rolling, new_rollout
+from tests.flows.rolling import Rolling, new_rollout, rollouts_of
 from tests.flows.signing import TV
 
 pytestmark = pytest.mark.requirement("F5")
@@ -31,8 +31,7 @@ SEEN: Final = SteerRequest(reason="seen")
 
 def desk(rolling: Rolling) -> HubRollouts:
     """What answers at the hub that runs."""
-    now = rolling.hub.now
-    return HubRollouts(now.store, now.desk, now.settling, now.worlds)
+    return rollouts_of(rolling.hub)
 
 
 async def test_a_paused_list_begins_nothing_more_until_it_is_resumed_over_a_restart(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from tuf.api.exceptions import RepositoryError
 
 from edgeagent.adapters.metadata.reading import FolderReader
 from edgeagent.adapters.metadata.verifying import published
-from edgeagent.contracts.artifact import ARTIFACT_BYTES, ArtifactFacts
-from edgeagent.core.catalogue import Catalogue, EquivocationError
+from edgeagent.contracts.artifact import ARTIFACT_BYTES, ArtifactFacts, GroupFacts
+from edgeagent.core.catalogue import Artifact, Catalogue, EquivocationError
 from edgeagent.errors import ConfigurationError, MalformedError, RejectedError, UnknownError
 from edgeagent.ids import ArtifactId, Digest, artifact_id
 from edgeagent.issuer.keys import PrivateKey, load_public_key
@@ -27,12 +27,12 @@ from edgeagent.issuer.repository.folder import IssuerFolder
 from edgeagent.issuer.repository.publishing import Publisher
 from edgeagent.issuer.repository.signing import Lifetimes, MissingKeysError
 from edgeagent.issuer.repository.trusted import DamagedRepositoryError, read_trusted
-from edgeagent.ports.policy_source import Listing
 from tests.issuer.publishing import Issuing, issuing
 
 pytestmark = pytest.mark.requirement("F1", "V3", "P1")
 
 PLUG = ArtifactId("plug-14.1.0")
+ALL_TASMOTA = GroupFacts(families={"tasmota": "*"})
 
 
 def room(issuer: Issuing, folder: IssuerFolder | None = None) -> ArtifactRoom:
@@ -54,14 +54,15 @@ def plug(issuer: Issuing, name: str = PLUG, content: bytes = b"firmware", **fact
     )
 
 
-def listed(issuer: Issuing) -> Listing:
+def listed(issuer: Issuing) -> dict[ArtifactId, Artifact]:
     """What a hub takes of it now."""
     repository = issuer.home / "venue/repository"
     root = (repository / "metadata/1.root.json").read_bytes()
     pin = Digest(sha256(root).hexdigest())
     found = published(FolderReader(repository), root, None, issuer.clock.wall().earliest, pin)
     assert found.listing is not None, found.listing_problem
-    return found.listing
+    assert not found.listing.stale
+    return {one.id: one for artifacts in found.listing.groups.values() for one in artifacts}
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -72,7 +73,7 @@ def content(folder: Path) -> dict[str, bytes]:
 @pytest.fixture
 def issuer(tmp_path: Path) -> Issuing:
     made = issuing(tmp_path)
-    room(made).add_role("plugs")
+    room(made).add_role("plugs", ALL_TASMOTA)
     return made
 
 
@@ -80,7 +81,7 @@ def test_a_group_has_an_encrypted_key_of_its_own_and_signs_for_nothing_yet(issue
     file = issuer.home / "venue/offline/artifacts-plugs-1.pem"
 
     assert b"ENCRYPTED" in file.read_bytes()
-    assert listed(issuer) == Listing()
+    assert listed(issuer) == {}
     [metadata] = json.loads((issuer.home / "venue/repository/metadata/2.targets.json").read_bytes())[
         "signed"
     ]["delegations"]["roles"]
@@ -92,7 +93,7 @@ def test_a_group_has_an_encrypted_key_of_its_own_and_signs_for_nothing_yet(issue
 def test_what_is_added_is_signed_for_and_not_yet_released(issuer: Issuing) -> None:
     added = room(issuer).add(plug(issuer, floor="14.0.0", security=True, notes="mends the web page"))
 
-    [artifact] = listed(issuer).artifacts.values()
+    [artifact] = listed(issuer).values()
     assert artifact == added
     assert artifact.facts.floor == "14.0.0"
     digits = sha256(b"firmware").hexdigest()
@@ -107,7 +108,7 @@ def test_adding_needs_the_groups_key_and_the_online_one_alone(issuer: Issuing) -
 
     room(issuer).add(plug(issuer))
 
-    assert set(listed(issuer).artifacts) == {PLUG}
+    assert set(listed(issuer)) == {PLUG}
 
 
 def test_what_is_released_is_in_the_next_policy(issuer: Issuing) -> None:
@@ -139,7 +140,7 @@ def test_what_is_revoked_is_in_no_list_and_its_file_is_gone(issuer: Issuing) -> 
 
     changed = room(issuer).revoke(PLUG)
 
-    assert listed(issuer) == Listing()
+    assert listed(issuer) == {}
     assert changed.trusted.policy.artifacts == {}
     assert not list((issuer.home / "venue/repository/targets").rglob(f"*.{PLUG}"))
     assert changed.told == [f"take {PLUG} out of your policy's file as well"]
@@ -153,7 +154,7 @@ def test_without_the_groups_key_it_is_out_of_the_policy_which_is_enough(issuer: 
     changed = room(issuer).revoke(PLUG)
 
     assert changed.trusted.policy.artifacts == {}
-    assert set(listed(issuer).artifacts) == {PLUG}
+    assert set(listed(issuer)) == {PLUG}
     assert "with the keys of artifacts-plugs, again" in changed.told[1]
 
 
@@ -242,15 +243,19 @@ def _in_another_group(issuer: Issuing) -> None:
         pytest.param(_in_another_group, EquivocationError, id="an id of another group"),
         pytest.param(lambda one: room(one).release(PLUG), UnknownError, id="releasing what nobody signs for"),
         pytest.param(lambda one: room(one).revoke(PLUG), UnknownError, id="revoking what nobody signs for"),
-        pytest.param(lambda one: room(one).add_role("plugs"), RejectedError, id="a group twice"),
-        pytest.param(lambda one: room(one).add_role("../x"), MalformedError, id="a group that climbs"),
-        pytest.param(lambda one: room(one).add_role("x", threshold=2), RejectedError, id="too few keys"),
+        pytest.param(lambda one: room(one).add_role("plugs", ALL_TASMOTA), RejectedError, id="a group twice"),
+        pytest.param(
+            lambda one: room(one).add_role("../x", ALL_TASMOTA), MalformedError, id="a group that climbs"
+        ),
+        pytest.param(
+            lambda one: room(one).add_role("x", ALL_TASMOTA, threshold=2), RejectedError, id="too few keys"
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_changes(
     issuer: Issuing, act: Callable[[Issuing], object], error: type[Exception]
 ) -> None:
-    room(issuer).add_role("others")
+    room(issuer).add_role("others", ALL_TASMOTA)
     room(issuer).add(plug(issuer, "known"))
     before = content(issuer.home / "venue")
 
@@ -264,7 +269,7 @@ def test_who_signs_policies_does_not_sign_for_artifacts_too(issuer: Issuing) -> 
     key = load_public_key(issuer.home / "venue/offline/policy-1.pem.pub")
 
     with pytest.raises(RejectedError, match="a key of targets does not sign for artifacts too"):
-        room(issuer).add_role("lamps", [key])
+        room(issuer).add_role("lamps", ALL_TASMOTA, [key])
 
 
 def test_a_key_that_is_not_at_hand_leaves_all_as_it_was(issuer: Issuing) -> None:
@@ -325,28 +330,54 @@ def test_a_cut_anywhere_leaves_the_old_and_the_same_word_again_completes_it(
         assert listed(issuer) == before
         acts[word]()
 
-    assert set(listed(issuer).artifacts) == (set() if word == "revoke" else {PLUG})
+    assert set(listed(issuer)) == (set() if word == "revoke" else {PLUG})
     assert bool(read_trusted(issuer.folder.files).policy.artifacts) is (word == "release")
 
 
 def test_a_builders_own_signer_signs(issuer: Issuing) -> None:
     builder = PrivateKey.new()
     folder = replace(issuer.folder, external=[builder])
-    room(issuer, folder).add_role("lamps", [builder.public])
+    room(issuer, folder).add_role("lamps", ALL_TASMOTA, [builder.public])
 
     room(issuer, folder).add(replace(plug(issuer, "lamp-1"), group="lamps"))
 
-    assert set(listed(issuer).artifacts) == {"lamp-1"}
+    assert set(listed(issuer)) == {"lamp-1"}
     assert not list((issuer.home / "venue/offline").glob("artifacts-lamps*"))
 
 
 def test_of_two_keys_both_have_to_sign_where_the_threshold_says_so(issuer: Issuing) -> None:
     one, other = PrivateKey.new(), PrivateKey.new()
     both = replace(issuer.folder, external=[one, other])
-    room(issuer, both).add_role("lamps", [one.public, other.public], threshold=2)
+    room(issuer, both).add_role("lamps", ALL_TASMOTA, [one.public, other.public], threshold=2)
 
     with pytest.raises(MissingKeysError, match="2 of the 2 keys of artifacts-lamps are needed; 1 at hand"):
         room(issuer, replace(issuer.folder, external=[one])).add(replace(plug(issuer), group="lamps"))
+
+
+def test_a_group_signs_for_its_devices_alone(issuer: Issuing) -> None:
+    room(issuer).add_role("lamps", GroupFacts(families={"tasmota": frozenset({"L-1"})}))
+    before = content(issuer.home / "venue")
+
+    with pytest.raises(MalformedError, match="lamps may not sign for PM-1 of tasmota"):
+        room(issuer).add(replace(plug(issuer, "lamp-1"), group="lamps"))
+    assert content(issuer.home / "venue") == before
+
+    more = GroupFacts(families={"tasmota": frozenset({"L-1", "PM-1"})})
+    room(issuer).rotate_role("lamps", devices=more)
+    room(issuer).add(replace(plug(issuer, "lamp-1"), group="lamps"))
+    room(issuer).rotate_role("lamps")
+    assert read_trusted(issuer.folder.files).devices_of("lamps") == more
+    assert set(listed(issuer)) == {"lamp-1"}
+
+
+def test_devices_are_not_taken_from_a_group_that_has_signed_for_them(issuer: Issuing) -> None:
+    room(issuer).add(plug(issuer))
+    before = content(issuer.home / "venue")
+
+    with pytest.raises(RejectedError, match=f"{PLUG} is for other devices: revoke it first"):
+        room(issuer).rotate_role("plugs", devices=GroupFacts(families={"shelly-gen2": "*"}))
+
+    assert content(issuer.home / "venue") == before
 
 
 @pytest.mark.threat("T7")
@@ -356,10 +387,10 @@ def test_other_keys_of_a_group_sign_anew_what_it_has_signed(issuer: Issuing) -> 
     changed = room(issuer).rotate_role("plugs")
 
     assert [file.name for file in changed.made] == ["artifacts-plugs-2.pem"]
-    assert set(listed(issuer).artifacts) == {PLUG}
+    assert set(listed(issuer)) == {PLUG}
     (issuer.home / "venue/offline/artifacts-plugs-1.pem").unlink()
     room(issuer).add(plug(issuer, "plug-14.2.0", version="14.2.0"))
-    assert len(listed(issuer).artifacts) == 2
+    assert len(listed(issuer)) == 2
 
 
 def test_the_renewal_of_the_offline_keys_renews_the_groups_too(issuer: Issuing) -> None:
@@ -369,7 +400,7 @@ def test_the_renewal_of_the_offline_keys_renews_the_groups_too(issuer: Issuing) 
     trusted = issuer.publisher.renew()
 
     assert trusted.expiries["artifacts-plugs"] == trusted.expiries["targets"]
-    assert set(listed(issuer).artifacts) == {PLUG}
+    assert set(listed(issuer)) == {PLUG}
 
 
 def test_a_change_of_the_policys_key_or_of_the_policy_leaves_the_groups(issuer: Issuing) -> None:
@@ -379,7 +410,7 @@ def test_a_change_of_the_policys_key_or_of_the_policy_leaves_the_groups(issuer: 
     issuer.publisher.publish(issuer.policy(2))
     issuer.publisher.refresh()
 
-    assert set(listed(issuer).artifacts) == {PLUG}
+    assert set(listed(issuer)) == {PLUG}
 
 
 @pytest.mark.requirement("R1")
@@ -392,7 +423,7 @@ def test_a_reader_sees_old_or_new_after_each_file_that_is_written(
 
     def looked_at(self: RepositoryFiles, name: str, raw: bytes) -> None:
         write(self, name, raw)
-        seen.append(set(listed(issuer).artifacts))
+        seen.append(set(listed(issuer)))
 
     monkeypatch.setattr(RepositoryFiles, "write_metadata", looked_at)
     room(issuer).add(plug(issuer, "plug-2"))

@@ -41,8 +41,8 @@ from tests.issuer.building import (
 )
 from tests.issuer.publishing import issuing
 from tests.issuer.raw import NONCE, ask, upload
+from tests.issuer.test_artifacts import ALL_TASMOTA, plug, room
 from tests.issuer.test_artifacts import PLUG as ARTIFACT
-from tests.issuer.test_artifacts import plug, room
 from tests.issuer.traffic import Exchange, Listener, check, document
 from tests.support.queue_server import KnownHub, QueueServer
 
@@ -150,7 +150,7 @@ async def test_what_goes_over_the_wire_is_what_the_document_describes(
 ) -> None:
     described = document()
     issuer = issuing(tmp_path)
-    room(issuer).add_role("plugs")
+    room(issuer).add_role("plugs", ALL_TASMOTA)
     room(issuer).add(plug(issuer))
     async with Listener(server.url) as listener:
         await _everything_as_it_should_not_be(listener, server, server.new_hub())

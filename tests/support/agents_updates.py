@@ -24,7 +24,7 @@ from edgeagent.issuer.commands import SignedCommand
 from tests.cli.building import typed
 from tests.firmware_sim.process import FleetProcess
 from tests.support.agents_worker import WorkedVenue
-from tests.support.brokers import wait_until
+from tests.support.brokers import free_port, wait_until
 from tests.support.stores import query
 
 _PATIENCE: Final = 90.0
@@ -61,7 +61,7 @@ approvals = {{ at_hub = true }}
 tier = "low"
 
 [firmware]
-soak = "2s"
+soak = "{soak}"
 patience = "{patience}"
 
 [tiers.high]
@@ -100,7 +100,9 @@ class UpdatingVenue(WorkedVenue):
         images: what may be installed.
         faults: of the appliances, as ``firmware_sim`` takes them.
         maker: the public key of whoever signs images.
+        soak: how long a version has to stay.
         patience: how long an update may take.
+        retry: how long an appliance waits before it tries a download again.
 
     Attributes:
         worker: the worker.
@@ -114,7 +116,9 @@ class UpdatingVenue(WorkedVenue):
         images: Sequence[Released],
         faults: Sequence[dict[str, JsonValue]] = (),
         maker: bytes | None = None,
+        soak: str = "2s",
         patience: str = "40s",
+        retry: str = "200ms",
     ) -> None:
         artifacts = {ArtifactId(each.name): frozenset({each.digest}) for each in images}
         super().__init__(folder, terms={"artifacts": artifacts})
@@ -122,7 +126,9 @@ class UpdatingVenue(WorkedVenue):
         self._images = {each.name: each for each in images}
         self._faults = list(faults)
         self._maker = maker
+        self._soak = soak
         self._patience = patience
+        self._retry = retry
 
     @override
     def open(self) -> None:
@@ -176,12 +182,12 @@ class UpdatingVenue(WorkedVenue):
         words = [
             *("--broker", f"{self.broker.host}:{self.broker.port}"),
             *("--specifications", str(specifications), "--journal", str(self._journal_path)),
-            *("--period", "1h", "--transfer", "200ms"),
+            *("--period", "1h", "--transfer", "200ms", "--retry", self._retry),
         ]
         if self._faults:
             words += ["--faults", str(faults)]
         if self._maker is not None:
-            (self.folder / "maker.pub").write_bytes(self._maker)
+            (self.folder / "maker.pub").write_text(self._maker.hex())
             words += ["--maker", str(self.folder / "maker.pub")]
         self.fleet = FleetProcess(words)
         self.fleet.until_ready()
@@ -194,7 +200,8 @@ class UpdatingVenue(WorkedVenue):
         repository = self._published()
         root.write_bytes((repository / "metadata/1.root.json").read_bytes())
         policy = f'[policy]\nsource = "{repository}"\nroot = "{root.name}"\nrefresh = "1s"\n'
-        firmware = '[firmware]\nlisten = "127.0.0.1:0"\n'
+        # A port that stays, so that a device may go on fetching from an agent that has started anew.
+        firmware = f'[firmware]\nlisten = "127.0.0.1:{free_port()}"\n'
         return "\n".join(kept) + "\n" + policy + firmware
 
     def _published(self) -> Path:
@@ -202,11 +209,11 @@ class UpdatingVenue(WorkedVenue):
         venue, policy = self.folder / "issuer", self.folder / "policy.toml"
         (self.folder / "passphrase").write_text("correct horse battery\n")
         keys = {"desk": self.keys.desk.public.hex(), "clock": self.keys.time.public.hex()}
-        policy.write_text(_POLICY.format(**keys, patience=self._patience))
+        policy.write_text(_POLICY.format(**keys, soak=self._soak, patience=self._patience))
         self._types("init", str(venue), "--policy", str(policy))
-        groups = {each.family.partition("-")[0] for each in self._images.values()}
-        for group in sorted(groups):
-            self._types("artifact", "role", "add", group, "--folder", str(venue))
+        groups = {each.family.partition("-")[0]: each.family for each in self._images.values()}
+        for group, family in sorted(groups.items()):
+            self._types("artifact", "role", "add", group, "--for", family, "--folder", str(venue))
         for each in self._images.values():
             file = self.folder / f"{each.name}.image"
             file.write_bytes(each.image)

@@ -11,9 +11,11 @@ The layout is the one that hubs read: ``metadata/N.root.json``, ``timestamp.json
 ``N.targets.json`` and ``targets/<sha256>.policy.json``.
 """
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -98,13 +100,23 @@ class Repository:
         """Lay a policy's bytes where its digest says."""
         (self.folder / f"targets/{sha256(raw).hexdigest()}.policy.json").write_bytes(raw)
 
-    def delegates(self, group: str) -> None:
-        """Let a new key sign for the artifacts of a group of models, in place of any before."""
+    def delegates(
+        self, group: str, custom: object = MappingProxyType({"families": {"tasmota": "*"}})
+    ) -> None:
+        """Let a new key sign for the artifacts of a group of models, in place of any before.
+
+        Args:
+            group: its name.
+            custom: for which devices; those of one profile if absent.
+        """
         role = f"artifacts-{group}"
         signer = self.signers[role] = [new_signer()]
         delegations = self.targets.delegations or Delegations({}, {})
         assert delegations.roles is not None
-        delegations.roles[role] = DelegatedRole(role, [], 1, terminating=True, paths=[f"artifacts/{group}/*"])
+        said = {"custom": dict(custom) if isinstance(custom, Mapping) else custom}
+        delegations.roles[role] = DelegatedRole(
+            role, [], 1, terminating=True, paths=[f"artifacts/{group}/*"], unrecognized_fields=said
+        )
         self.targets.delegations = delegations
         self.targets.add_key(signer[0].public_key, role)
         self.delegated.setdefault(role, Targets(version=1, expires=self.end("targets"))).version -= 1

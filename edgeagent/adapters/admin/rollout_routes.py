@@ -2,7 +2,7 @@
 
 from edgeagent.adapters.admin.route import Asked, Role, Route
 from edgeagent.contracts.door import Contract
-from edgeagent.contracts.reports.rollouts import PlanRequest, SteerRequest
+from edgeagent.contracts.reports.rollouts import CancelRequest, PlanRequest, SteerRequest
 from edgeagent.ids import command_id
 from edgeagent.ports.rollout_desk import RolloutDesk
 
@@ -18,6 +18,7 @@ def rollout_routes(desk: RolloutDesk) -> list[Route]:
         Route("POST", "/v1/rollouts/{command}/pause", Role.OPERATE, door.pause),
         Route("POST", "/v1/rollouts/{command}/resume", Role.OPERATE, door.resume),
         Route("POST", "/v1/rollouts/{command}/abort", Role.OPERATE, door.abort),
+        Route("POST", "/v1/rollouts/{command}/cancel", Role.OPERATE, door.cancel),
     ]
 
 
@@ -50,4 +51,9 @@ class _RolloutDoor:
     async def abort(self, asked: Asked) -> Contract:
         return await self._desk.abort(
             command_id(asked.names["command"]), asked.read(SteerRequest), asked.actor
+        )
+
+    async def cancel(self, asked: Asked) -> Contract:
+        return await self._desk.cancel(
+            command_id(asked.names["command"]), asked.read(CancelRequest), asked.actor
         )

@@ -23,9 +23,8 @@ from edgeagent.contracts.fetching import LINE_BYTES, FetchLine, FetchTrouble
 from edgeagent.contracts.scalars import duration_text
 from edgeagent.errors import MalformedError, TransientError
 from edgeagent.ports.artifacts import ArtifactSource, FetchError, SignedFile
+from edgeagent.ports.fetch_environment import environment
 
-# What the manager of our service and the operator's shell tell us, and is no business of a fetch.
-_NOT_TOLD: Final = frozenset({"notify_socket", "watchdog_usec", "watchdog_pid", "credentials_directory"})
 # What the process may take beyond the time that it gives itself: to start, and to say why it ends.
 _GRACE: Final = timedelta(seconds=30)
 
@@ -97,7 +96,7 @@ class FetchProcess(ArtifactSource):
             return await asyncio.create_subprocess_exec(
                 sys.executable,
                 *("-m", "edgeagent", "fetch-artifact", *words),
-                env=_environment(settings.proxy),
+                env=environment(os.environ, settings.proxy),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
@@ -128,13 +127,3 @@ async def _told(
     except (MalformedError, ValueError) as why:
         raise FetchError(FetchTrouble.FAILED, "the fetching process says what nobody understands") from why
     return began_at, last
-
-
-def _environment(proxy: str | None) -> dict[str, str]:
-    """The fetching process's variables: no secret's place, and no proxy but ours."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name.lower() not in _NOT_TOLD and not name.lower().endswith("_proxy")
-    }
-    return kept if proxy is None else kept | {"https_proxy": proxy}

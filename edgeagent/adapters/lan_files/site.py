@@ -13,7 +13,7 @@ import re
 import secrets
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from ipaddress import IPv6Address, ip_address
@@ -43,7 +43,8 @@ from edgeagent.ports.artifact_site import (
 MOST_OFFERS: Final = 32
 """Offers at once; those that are over and not withdrawn count."""
 _TOKEN_BYTES: Final = 16
-_PATH: Final = re.compile(r"/([A-Za-z0-9_-]{22})/([A-Za-z0-9][A-Za-z0-9._-]{0,31})", re.ASCII)
+_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{22}", re.ASCII)
+_PATH: Final = re.compile(rf"/({_TOKEN.pattern})/([A-Za-z0-9][A-Za-z0-9._-]{{0,31}})", re.ASCII)
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9.-]{1,253})(?::[0-9]{1,5})?", re.ASCII)
 _GIVING_UP: Final = 1.0
 
@@ -55,6 +56,16 @@ class _Listener:
     server: asyncio.Server
     places: Places
     port: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What an offer is to be, beside its files."""
+
+    device: DeviceId
+    until: timedelta
+    address: Address | None
+    token: str = field(repr=False)
 
 
 class LanFiles:
@@ -91,21 +102,22 @@ class LanFiles:
         *,
         until: timedelta,
         address: Address | None = None,
+        token: str | None = None,
     ) -> Offer:
         """Offer files to a device; see ``ArtifactSite``."""
-        self._check(contents, until)
+        self._check(contents, until, token)
         files = await asyncio.to_thread(open_all, contents)
         self._being_made += 1
         try:
             async with self._turn:
                 if self._listener is None:
                     self._listener = await self._listen()
-            live = self._made(device, files, until, self._listener.port)
+            token = secrets.token_urlsafe(_TOKEN_BYTES) if token is None else token
+            live = self._made(_Asked(device, until, address, token), files, self._listener.port)
         except BaseException:
             close_all(files)
             raise
         else:
-            live.address = address
             self._offers[live.offer.number] = live
         finally:
             self._being_made -= 1
@@ -136,7 +148,7 @@ class LanFiles:
         if self._fetching:
             await asyncio.wait(set(self._fetching), timeout=_GIVING_UP)
 
-    def _check(self, contents: Sequence[Content], until: timedelta) -> None:
+    def _check(self, contents: Sequence[Content], until: timedelta, token: str | None) -> None:
         if self._is_closed:
             raise TransientError("the agent stops")
         if not 1 <= len(contents) <= MOST_FILES:
@@ -145,22 +157,25 @@ class LanFiles:
             raise RejectedError("two files of an offer have one name")
         if until <= self._clock.boot():
             raise RejectedError("the time of the offer is over")
+        if token is not None and _TOKEN.fullmatch(token) is None:
+            raise RejectedError("that is no token of an offer")
         if len(self._offers) >= MOST_OFFERS:
             raise TransientError(f"there are {MOST_OFFERS} offers already")
 
-    def _made(self, device: DeviceId, files: dict[str, Opened], until: timedelta, port: int) -> Live:
+    def _made(self, asked: _Asked, files: dict[str, Opened], port: int) -> Live:
         if self._is_closed:
             raise TransientError("the agent stops")
-        token = secrets.token_urlsafe(_TOKEN_BYTES)
-        url = f"http://{self._settings.public}:{port}/{token}/{next(iter(files))}"
+        if found([*self._offers.values()], asked.token) is not None:
+            raise RejectedError("another offer has that token")
+        url = f"http://{self._settings.public}:{port}/{asked.token}/{next(iter(files))}"
         if len(url) > LONGEST_URL:
             raise RejectedError(
                 f"its address has {len(url)} characters, of which a device takes {LONGEST_URL}"
             )
         self._last += 1
-        offer = Offer(number=self._last, device=device, url=url, until=until)
+        offer = Offer(number=self._last, device=asked.device, url=url, until=asked.until)
         budget = budget_of([opened.content for opened in files.values()])
-        return Live(offer=offer, token=token, files=files, budget=budget)
+        return Live(offer=offer, token=asked.token, files=files, address=asked.address, budget=budget)
 
     async def _listen(self) -> _Listener:
         settings = self._settings

@@ -4,24 +4,27 @@ The top-level targets name a role for each group of models: ``artifacts-<group>`
 alone, terminating (TUF 1.0, 4.5). Other delegations are none of ours, and a repository that has them is not
 taken: they would be a second way to the same files. On top of the client workflow (5.6.7): no role counts one
 key under two ids, none goes below the version that is held or signs another of that version, unless its keys
-were replaced; and no role delegates further.
+were replaced; no role delegates further; and none signs for devices that its delegation does not name. A role
+of which that is not true costs its own group alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC
-from typing import Final
 
 from tuf.api import exceptions
 from tuf.api.metadata import DelegatedRole, Key, Targets
 from tuf.api.metadata import Metadata as SignedMetadata
 
-from edgeagent.contracts.artifact import MOST_GROUPS, group_of_role, paths_of_group
-from edgeagent.core.catalogue import Artifact, Signed, artifact_of, listing
+from edgeagent.contracts.artifact import (
+    GROUP_BYTES,
+    GROUP_FACTS,
+    MOST_GROUPS,
+    GroupFacts,
+    group_of_role,
+    paths_of_group,
+)
+from edgeagent.core.catalogue import Artifact, Signed, artifact_of, group_facts_of
 from edgeagent.errors import RejectedError
-from edgeagent.ports.policy_source import Listing
-
-ALL_BYTES: Final = 4 * 1024 * 1024
-"""The most bytes of all delegated roles' metadata together."""
 
 
 def roles_of(targets: Targets) -> Mapping[str, DelegatedRole]:
@@ -40,7 +43,6 @@ def roles_of(targets: Targets) -> Mapping[str, DelegatedRole]:
         raise exceptions.RepositoryError(f"{len(roles)} delegations, of which {MOST_GROUPS} are allowed")
     for name, role in roles.items():
         _check_role(name, role)
-        check_keys(name, role.keyids, delegations.keys)
     return roles
 
 
@@ -55,35 +57,40 @@ def check_keys(name: str, keyids: list[str], keys: Mapping[str, Key]) -> None:
         raise exceptions.RepositoryError(f"role {name} counts one key under two ids")
 
 
-def listing_of(
-    targets: Targets, delegated: Mapping[str, tuple[Targets, bytes]], held: Mapping[str, bytes]
-) -> Listing:
-    """What verified metadata of all delegated roles list.
+def taken(
+    targets: Targets, name: str, delegated: tuple[Targets, bytes], before: bytes | None
+) -> tuple[Sequence[Artifact], bool]:
+    """What verified metadata of one role list.
 
     Args:
         targets: the top-level ones.
-        delegated: each role's, with the bytes that were signed.
-        held: the bytes that were taken last.
+        name: the role's.
+        delegated: its metadata, with the bytes that were signed.
+        before: the bytes that were taken last; None for none.
+
+    Returns:
+        The artifacts, and whether the role's keys were replaced.
 
     Raises:
-        RepositoryError: a role goes back, or signs for what is not its own.
-        RejectedError: an artifact is none, or two roles sign for it.
+        RepositoryError: it goes back, is too much, or counts one key under two ids.
+        RejectedError: an artifact is none, or is not its own, or nobody says for which devices it may sign.
     """
-    if sum(len(raw) for _, raw in delegated.values()) > ALL_BYTES:
-        raise exceptions.RepositoryError(f"more than {ALL_BYTES} bytes of metadata of artifacts")
-    artifacts: list[Artifact] = []
-    anew: set[str] = set()
-    for name, (signed, raw) in sorted(delegated.items()):
-        before = held.get(name)
-        if before is not None and not _stands(targets, name, before):
-            anew.add(group_of_role(name))
-        elif before is not None:
-            _check_mark(name, signed, raw, before)
-        artifacts += artifacts_of(name, signed)
-    return Listing(artifacts=listing(artifacts), anew=frozenset(anew))
+    signed, raw = delegated
+    if len(raw) > GROUP_BYTES:
+        raise exceptions.RepositoryError(f"{len(raw)} bytes of metadata, of which {GROUP_BYTES} are allowed")
+    delegations = targets.delegations
+    if delegations is None or delegations.roles is None:
+        raise exceptions.RepositoryError(f"nobody lets {name} sign")
+    role = delegations.roles[name]
+    check_keys(name, role.keyids, delegations.keys)
+    devices = group_facts_of(group_of_role(name), role.unrecognized_fields.get(GROUP_FACTS))
+    is_anew = before is not None and not _stands(targets, name, before)
+    if before is not None and not is_anew:
+        _check_mark(name, signed, raw, before)
+    return artifacts_of(name, signed, devices), is_anew
 
 
-def artifacts_of(name: str, targets: Targets) -> list[Artifact]:
+def artifacts_of(name: str, targets: Targets, devices: GroupFacts) -> list[Artifact]:
     """What the metadata of one role list.
 
     Raises:
@@ -94,7 +101,7 @@ def artifacts_of(name: str, targets: Targets) -> list[Artifact]:
         raise exceptions.RepositoryError(f"role {name} delegates further")
     signed = Signed(group=group_of_role(name), version=targets.version, until=targets.expires.astimezone(UTC))
     return [
-        artifact_of(signed, path, target.length, target.hashes, target.custom)
+        artifact_of(signed, devices, path, target.length, target.hashes, target.custom)
         for path, target in targets.targets.items()
     ]
 

@@ -24,10 +24,12 @@ from typing import Final
 from edgeagent.adapters.metadata.reading import FolderReader
 from edgeagent.adapters.metadata.verifying import lay_out, published, relisted, stands_behind
 from edgeagent.contracts.scalars import timestamp_text
+from edgeagent.core.catalogue import Listing
 from edgeagent.errors import StorageError, TransientError
 from edgeagent.ids import Digest
+from edgeagent.ports.fetch_environment import environment
 from edgeagent.ports.links import LinkError, Trouble
-from edgeagent.ports.policy_source import Held, Listing, Published
+from edgeagent.ports.policy_source import Held, Published
 
 TRUSTED: Final = "trusted"
 """The part of the work folder that the fetching process begins with."""
@@ -36,8 +38,6 @@ PART: Final = "part"
 FETCHED: Final = "fetched"
 """Where all of it lies in the end."""
 
-# What the manager of our service and the operator's shell tell us, and is no business of a fetch.
-_NOT_TOLD: Final = frozenset({"notify_socket", "watchdog_usec", "watchdog_pid", "credentials_directory"})
 _SAID_BYTES: Final = 2000
 
 
@@ -139,23 +139,10 @@ class TufSource:
             return await asyncio.create_subprocess_exec(
                 sys.executable,
                 *("-m", "edgeagent", "fetch-policy", *words),
-                env=_environment(settings.proxy),
+                env=environment(os.environ, settings.proxy),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
             )
         except OSError as why:
             raise TransientError(f"cannot start the fetch: {why.strerror}") from why
-
-
-def _environment(proxy: str | None) -> dict[str, str]:
-    """The fetching process's variables: no secret's place, and no proxy but ours.
-
-    The proxy goes this way since everybody on the machine can read a command line.
-    """
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name.lower() not in _NOT_TOLD and not name.lower().endswith("_proxy")
-    }
-    return kept if proxy is None else kept | {"https_proxy": proxy}

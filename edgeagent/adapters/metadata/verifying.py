@@ -8,8 +8,8 @@ expired when their end is certainly past.
 On top of that workflow: no role counts one key under two ids; no role goes below the version that is held
 unless the root has replaced its keys (5.3.11); and the policy is a target of the top-level role itself.
 
-Delegated roles sign for artifacts (``delegating``). Where one of theirs does not verify, none of them is
-taken and the policy is: who builds files must not keep a policy from hubs.
+Delegated roles sign for artifacts (``delegating``). Where one of them does not verify, its group is stale and
+all else is taken: who builds files keeps neither a policy nor another's files from hubs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,15 +26,16 @@ from tuf.api.metadata import Root, Signed, Snapshot, TargetFile, Targets, Timest
 from tuf.ngclient import FetcherInterface, Updater, UpdaterConfig
 from typing_extensions import override
 
-from edgeagent.adapters.metadata.delegating import check_keys, listing_of, roles_of
+from edgeagent.adapters.metadata.delegating import check_keys, roles_of, taken
+from edgeagent.contracts.artifact import GROUP_BYTES, group_of_role
 from edgeagent.contracts.door import parse
 from edgeagent.contracts.policy import POLICY_BYTES
+from edgeagent.core.catalogue import Listing
 from edgeagent.errors import MalformedError, RejectedError, StorageError
 from edgeagent.ids import Digest
 from edgeagent.ports.links import LinkError, Trouble
 from edgeagent.ports.policy_source import (
     Held,
-    Listing,
     Metadata,
     Published,
     UnprovenMetadataError,
@@ -99,15 +100,28 @@ class Client(Updater):
         trusted = self._trusted_set
         return trusted.root, trusted.timestamp, trusted.snapshot, trusted.targets
 
-    def delegated(self) -> Mapping[str, Targets]:
-        """The metadata of every delegated role, after a refresh.
+    def roles_for_artifacts(self) -> list[str]:
+        """The delegated roles, after a refresh.
 
         Raises:
-            RepositoryError: of one they do not verify.
+            RepositoryError: one is none for artifacts.
         """
-        roles = roles_of(self._trusted_set.targets)
+        return sorted(roles_of(self._trusted_set.targets))
+
+    def delegated(self, role: str) -> Targets:
+        """The metadata of a delegated role, after a refresh.
+
+        Raises:
+            RepositoryError: they do not verify.
+            DownloadError: they do not come.
+        """
+        meta = self._trusted_set.snapshot.meta.get(f"{role}.json")
+        if meta is not None and (meta.length or 0) > GROUP_BYTES:
+            raise exceptions.RepositoryError(
+                f"{meta.length} bytes of metadata, of which {GROUP_BYTES} are allowed"
+            )
         # As ``get_targetinfo`` would, for one path after the other.
-        return {name: self._load_targets(name, Targets.type) for name in roles}
+        return self._load_targets(role, Targets.type)
 
     def policy_target(self) -> TargetFile:
         """The policy's length and digest, after a refresh.
@@ -169,8 +183,7 @@ def _published(client: Client, folder: Path, held: Held | None, pin: Digest) -> 
     _check_marks(client, held)
     policy = Path(client.download_target(client.policy_target(), str(folder / "policy"))).read_bytes()
     root, timestamp, snapshot, targets = client.roles
-    listed, problem = _listed(client, folder, {} if held is None else held.metadata.delegated)
-    listing, delegated = listed
+    listing, delegated, problem = _listed(client, folder, {} if held is None else held.metadata.delegated)
     metadata = Metadata(
         delegated=delegated,
         root=(folder / "root.json").read_bytes(),
@@ -195,19 +208,29 @@ def _published(client: Client, folder: Path, held: Held | None, pin: Digest) -> 
 
 def _listed(
     client: Client, folder: Path, held: Mapping[str, bytes]
-) -> tuple[tuple[Listing | None, Mapping[str, bytes]], str]:
+) -> tuple[Listing | None, Mapping[str, bytes], str]:
     """The artifacts with the metadata behind them; or what is held of those, and why there are no others."""
     try:
-        delegated = client.delegated()
-        raw = {role: (folder / f"{role}.json").read_bytes() for role in delegated}
-        signed = {role: (targets, raw[role]) for role, targets in delegated.items()}
-        return (listing_of(client.roles[-1], signed, held), raw), ""
-    except (exceptions.RepositoryError, exceptions.DownloadError, RejectedError) as why:
-        return (None, held), _said(why)
-    except OSError:
-        raise
-    except Exception as why:  # noqa: BLE001 - as for the policy: whatever a library makes of hostile bytes
-        return (None, held), f"not metadata: {type(why).__name__}"
+        roles = client.roles_for_artifacts()
+    except exceptions.RepositoryError as why:
+        return None, held, _said(why)
+    groups, anew, stale = {}, set(), {}
+    delegated = {role: raw for role, raw in held.items() if role in roles}
+    for role in roles:
+        group = group_of_role(role)
+        try:
+            signed, raw = client.delegated(role), (folder / f"{role}.json").read_bytes()
+            groups[group], is_anew = taken(client.roles[-1], role, (signed, raw), held.get(role))
+        except (exceptions.RepositoryError, exceptions.DownloadError, RejectedError) as why:
+            stale[group] = _said(why)
+        except OSError:
+            raise
+        except Exception as why:  # noqa: BLE001 - as for the policy: whatever a library makes of hostile bytes
+            stale[group] = f"not metadata: {type(why).__name__}"
+        else:
+            delegated[role] = raw
+            anew |= {group} if is_anew else set()
+    return Listing(groups, frozenset(anew), stale), delegated, ""
 
 
 def check_root(raw: bytes, *, limit: int) -> None:
@@ -248,14 +271,18 @@ def relisted(held: Held) -> Listing:
         root, targets = _read(Root, old.root), _read(Targets, old.targets)
         root.signed.verify_delegate("targets", targets.signed_bytes, targets.signatures)
         roles_of(targets.signed)
-        delegated = {role: (_read(Targets, raw), raw) for role, raw in old.delegated.items()}
-        for role, (signed, _) in delegated.items():
-            targets.signed.verify_delegate(role, signed.signed_bytes, signed.signatures)
-        return listing_of(
-            targets.signed, {role: (one.signed, raw) for role, (one, raw) in delegated.items()}, {}
-        )
-    except (exceptions.RepositoryError, RejectedError, ValueError) as why:
+    except (exceptions.RepositoryError, ValueError) as why:
         raise UnprovenMetadataError(_said(why)) from why
+    groups, stale = {}, {}
+    for role, raw in old.delegated.items():
+        group = group_of_role(role)
+        try:
+            one = _read(Targets, raw)
+            targets.signed.verify_delegate(role, one.signed_bytes, one.signatures)
+            groups[group], _ = taken(targets.signed, role, (one.signed, raw), None)
+        except (exceptions.RepositoryError, RejectedError, ValueError) as why:
+            stale[group] = _said(why)
+    return Listing(groups, stale=stale)
 
 
 @contextmanager

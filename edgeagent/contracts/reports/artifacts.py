@@ -17,6 +17,8 @@ class Standing(StrEnum):
     """It is signed for, and the policy lists it."""
     SIGNED = "signed"
     """It is signed for; the policy does not list it."""
+    STALE = "stale"
+    """It was signed for; what its group signs now is refused, and nothing of it is installed."""
     ENDED = "ended"
     """The metadata that sign for it are over."""
     REVOKED = "revoked"
@@ -80,7 +82,7 @@ class ArtifactsShown(Contract):
     Attributes:
         artifacts: by id.
         floors: which versions are too old.
-        problem: why another catalogue was refused; empty for no problem.
+        problem: why another catalogue, or what a group signs now, was refused; empty for no problem.
     """
 
     artifacts: list[ArtifactShown]

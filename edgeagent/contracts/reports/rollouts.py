@@ -1,5 +1,6 @@
 """Lists of devices that are updated: how they stand, what would become of one, and steering one."""
 
+from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
@@ -14,6 +15,7 @@ from edgeagent.contracts.scalars import (
     Timestamp,
     Words,
 )
+from edgeagent.contracts.update import Stage
 
 MOST_PLANNED = 256
 """Devices of one plan: as many as one command may name."""
@@ -27,6 +29,51 @@ class SteerRequest(Contract):
     """
 
     reason: Words
+
+
+class CancelRequest(Contract):
+    """Asks for the update of one device to be called off.
+
+    Attributes:
+        device: which; None where the command is for one.
+        reason: for the record.
+    """
+
+    device: DeviceIdField | None = None
+    reason: Words
+
+
+class CancelAnswer(StrEnum):
+    """What was said to the message that calls an update off."""
+
+    NOT_NEEDED = "not_needed"
+    """None was sent: nothing had been set off, and the command has ended."""
+    TAKEN = "taken"
+    """That it is called off."""
+    DENIED = "denied"
+    """That it is not."""
+    NONE = "none"
+    """Nothing yet."""
+
+
+class CancelReport(Contract):
+    """What came of calling off the update of one device.
+
+    Attributes:
+        command: that asked for it.
+        device: which.
+        state: of its run now.
+        stage: of its update; None where none has begun.
+        answer: what was said to the message that calls it off.
+        words: why not, in the words of the device or its bridge.
+    """
+
+    command: CommandIdField
+    device: DeviceIdField
+    state: str
+    stage: Stage | None = Field(default=None, strict=False)
+    answer: CancelAnswer = Field(strict=False)
+    words: str = ""
 
 
 class PlanRequest(Contract):

@@ -1,9 +1,11 @@
 """Whether a file may be installed on a device (SPEC V3, F1).
 
     approved    the policy lists it by id and sha256: it may be used
-    signed      the catalogue lists it with that very sha256, and its metadata are in time: it is what it says
+    signed      the catalogue lists it with that very sha256, and its group's metadata are believed and in
+                time: it is what it says
     fitting     it is for this family, model and hardware
     later       it is not below the model's floor, and the device runs an earlier version
+    served      devices can fetch files from this hub
 
 Never by an address. All of it is asked again right before the act: what was let in is stopped when its
 approval or its signature was taken back. Without a catalogue (at the queue of a policy that is no
@@ -37,7 +39,7 @@ def not_installed(command: Command, policy: Policy, world: World) -> Refuse | No
         artifact, sha256 = artifact_id(named), digest(given)
     except MalformedError:
         return None
-    return _unapproved(artifact, sha256, policy) or _unsigned(artifact, sha256, world)
+    return _unapproved(artifact, sha256, policy) or _unsigned(artifact, sha256, world) or _unserved(world)
 
 
 def unfit(artifact: ArtifactId, policy: Policy, world: World) -> Refuse | None:
@@ -45,7 +47,8 @@ def unfit(artifact: ArtifactId, policy: Policy, world: World) -> Refuse | None:
     listed = None if world.catalogue is None else world.catalogue.listed.get(artifact)
     if listed is None:
         return Refuse(Reason.ARTIFACT_UNSIGNED, f"nobody signs for {artifact}")
-    return _unapproved(artifact, listed.sha256, policy) or _unsigned(artifact, listed.sha256, world)
+    sha256 = listed.sha256
+    return _unapproved(artifact, sha256, policy) or _unsigned(artifact, sha256, world) or _unserved(world)
 
 
 def _unapproved(artifact: ArtifactId, sha256: Digest, policy: Policy) -> Refuse | None:
@@ -66,13 +69,29 @@ def _unsigned(artifact: ArtifactId, sha256: Digest, world: World) -> Refuse | No
         gone = catalogue.revoked.get(artifact)
         if gone is not None and gone.sha256 == sha256:
             return Refuse(Reason.ARTIFACT_REVOKED, f"{artifact} is signed for no more")
-        return Refuse(Reason.ARTIFACT_UNSIGNED, f"nobody signs for {artifact}")
+        words = catalogue.contested.get(artifact, f"nobody signs for {artifact}")
+        return Refuse(Reason.ARTIFACT_UNSIGNED, words)
     if listed.sha256 != sha256:
         return Refuse(Reason.ARTIFACT_UNSIGNED, f"{sha256[:_DIGITS]}… is not signed for as {artifact}")
-    if world.wall.earliest >= listed.signed.until:
-        until = f"{listed.signed.until:%Y-%m-%dT%H:%M:%SZ}"
-        return Refuse(Reason.ARTIFACT_UNSIGNED, f"the metadata of {listed.signed.group} ended at {until}")
-    return misfit(listed, world.appliance) or _too_old(listed, catalogue, world.appliance)
+    return (
+        _doubted(listed, catalogue, world)
+        or misfit(listed, world.appliance)
+        or _too_old(listed, catalogue, world.appliance)
+    )
+
+
+def _doubted(artifact: Artifact, catalogue: Catalogue, world: World) -> Refuse | None:
+    group, until = artifact.signed.group, artifact.signed.until
+    if doubt := catalogue.doubt(artifact):
+        return Refuse(Reason.ARTIFACT_UNSIGNED, f"the metadata of {group} are refused: {doubt}")
+    if world.wall.earliest >= until:
+        words = f"the metadata of {group} ended at {until:%Y-%m-%dT%H:%M:%SZ}"
+        return Refuse(Reason.ARTIFACT_UNSIGNED, words)
+    return None
+
+
+def _unserved(world: World) -> Refuse | None:
+    return None if world.serves_files else Refuse(Reason.SERVES_NO_FILES)
 
 
 def misfit(artifact: Artifact, appliance: Appliance | None) -> Refuse | None:

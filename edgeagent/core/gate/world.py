@@ -109,6 +109,7 @@ class World:
         shut: what the breaker of its origin and action has against it; binding but at ACT.
         catalogue: what is signed of artifacts; None where whoever judges cannot know it.
         appliance: what the device is; None where whoever judges cannot know it.
+        serves_files: whether devices can fetch files from this hub; true where whoever judges cannot know it.
     """
 
     hub: HubId
@@ -132,3 +133,4 @@ class World:
     shut: Shut | None = None
     catalogue: Catalogue | None = None
     appliance: Appliance | None = None
+    serves_files: bool = True

@@ -6,7 +6,7 @@ request on to the device, such as a bridge, may be spoken to only when the secti
 
 from typing import Final
 
-from edgeagent.contracts.firmware import Cancel, FirmwareRecipe, FirmwareStep, Gauge, Told
+from edgeagent.contracts.firmware import Cancel, Fetches, FirmwareRecipe, FirmwareStep, Gauge, Told
 from edgeagent.contracts.profile import DeviceProfile, ParameterType
 from edgeagent.contracts.recipes import Publication
 from edgeagent.contracts.sources import ReadingKind
@@ -56,6 +56,9 @@ class _Section:
         self._check_reading("firmware.running", recipe.running, _VERSIONS)
         self._check_told("firmware.model", recipe.model)
         self._check_told("firmware.hardware", recipe.hardware)
+        self._check_told("firmware.address", recipe.address)
+        itself = recipe.address is None or recipe.fetches is not Fetches.BRIDGE
+        found.unless(itself, "firmware.address", "it is not the device that fetches")
         for number, least in enumerate(recipe.require):
             self._check_reading(f"firmware.require[{number}]", least.reading, _NUMERIC)
         named = [step.name for step in recipe.steps]

@@ -17,7 +17,7 @@ from edgeagent.core.profile.commands import Commands, Work
 from edgeagent.core.profile.decode import AVAILABILITY, Decoded, Presence, TopicReader
 from edgeagent.core.profile.drafts import Carries, TopicDraft
 from edgeagent.core.profile.extraction import Names
-from edgeagent.core.profile.firmware import FirmwarePlan, topics_of, update_plan
+from edgeagent.core.profile.firmware import FirmwarePlan, cancel_step, charges_of, topics_of, update_plan
 from edgeagent.core.profile.layout import Layout, Outline
 from edgeagent.core.profile.match import covers
 from edgeagent.core.profile.parameters import Gateway, ParameterValue, identifying, settle
@@ -44,6 +44,7 @@ class CompiledDevice:
         common: those of its topics that other devices may listen to as well, such as a bridge's.
         answers_only: those of them on which nothing but answers comes.
         probe_every: how often it is asked whether it is there; None: when it comes online only.
+        charges: what must be so before an update of its firmware begins, where it is known.
     """
 
     availability = AVAILABILITY
@@ -74,6 +75,7 @@ class CompiledDevice:
         self.actions = commands.actions
         probe = outline.profile.probe
         self.probe_every = None if probe is None else probe.every
+        self.charges = charges_of(outline)
         self._commands = commands
         self._outline = outline
         self._readers = readers
@@ -167,6 +169,14 @@ class CompiledDevice:
             MalformedError: the family is not updated over the air, or cannot take such an address or version.
         """
         return update_plan(self._outline, url=url, version=version, number=number)
+
+    def cancel(self, *, number: int) -> Step | None:
+        """How an installation that runs is called off; None where it cannot be.
+
+        Args:
+            number: as of ``plan``.
+        """
+        return cancel_step(self._outline, number=number)
 
 
 def compile_device(

@@ -1,10 +1,12 @@
 """A compiled device as the gate asks it; the same in the daemon and in the isolated worker."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from edgeagent.contracts.actions import ActionName, Arguments
 from edgeagent.contracts.policy import Level
 from edgeagent.core.profile.compile import CompiledDevice
+from edgeagent.core.profile.firmware import Charge
 from edgeagent.core.shadow import Shadow, differs
 from edgeagent.errors import RejectedError
 
@@ -33,4 +35,16 @@ class Facts:
             wanted = needed.equals
             if held is not None and wanted is not None and differs(held.value, wanted, 0.0):
                 return f"{needed.reading} is {held.value}, not {wanted}"
-        return ""
+        return too_low(self.compiled.charges, shadow) if action is ActionName.INSTALL else ""
+
+
+def too_low(charges: Iterable[Charge], shadow: Shadow) -> str:
+    """What stands in the way of an update, such as an empty battery; empty for nothing.
+
+    What is not known of a device stands in nobody's way.
+    """
+    for charge in charges:
+        value = shadow.value(charge.reading)
+        if isinstance(value, int | float) and value < charge.at_least:
+            return f"{charge.reading} is {value:g}, at least {charge.at_least:g} is needed"
+    return ""

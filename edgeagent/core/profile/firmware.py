@@ -55,16 +55,12 @@ class FirmwarePlan:
     Attributes:
         steps: what is sent, in this order; each when the one before is over.
         verification: the last step, whatever the profile says.
-        cancel: how a running update is called off; None where it cannot be.
-        requires: what must be so before.
         parent: what is occupied beside the device.
         lasts: at most so long.
     """
 
     steps: tuple[UpdateStep, ...]
     verification: Verification
-    cancel: Step | None
-    requires: tuple[Charge, ...]
     parent: Parent | None
     lasts: timedelta
 
@@ -103,8 +99,6 @@ def update_plan(outline: Outline, *, url: str, version: str, number: int) -> Fir
     return FirmwarePlan(
         steps=steps,
         verification=verification,
-        cancel=None if recipe.cancel is None else _cancel(recipe.cancel, next(grounds)),
-        requires=_requires(recipe, outline),
         parent=parent_of(outline.profile, recipe.occupies, outline.scope),
         lasts=sum((step.within + (step.returns or timedelta(0)) for step in steps), recipe.settles),
     )
@@ -180,6 +174,19 @@ def _meter(rule: Gauge, ground: Ground) -> Meter:
     )
 
 
+def cancel_step(outline: Outline, *, number: int) -> Step | None:
+    """Make the message that calls a running update off; None where the family has none.
+
+    Args:
+        outline: of the device.
+        number: 31 bits that nobody can guess.
+    """
+    recipe = outline.profile.firmware
+    if recipe is None or recipe.cancel is None:
+        return None
+    return _cancel(recipe.cancel, next(_grounds(outline, {}, number)))
+
+
 def _cancel(cancel: Cancel, ground: Ground) -> Step:
     asked = asking(cancel.publish, cancel.confirm, cancel.within, ground)
     refusals = tuple(refusal_of(rule, ground) for rule in cancel.fail if applies(rule.only_if, ground.scope))
@@ -188,8 +195,11 @@ def _cancel(cancel: Cancel, ground: Ground) -> Step:
     )
 
 
-def _requires(recipe: FirmwareRecipe, outline: Outline) -> tuple[Charge, ...]:
-    names = outline.names_for(None)
+def charges_of(outline: Outline) -> tuple[Charge, ...]:
+    """What must be so before an update of the device begins, where it is known."""
+    recipe, names = outline.profile.firmware, outline.names_for(None)
+    if recipe is None:
+        return ()
     return tuple(
         Charge(names[each.reading], each.at_least) for each in recipe.require if each.reading in names
     )

@@ -162,11 +162,18 @@ def _segment(_: Parameter, value: object) -> str:
     return ids.topic_segment(_text(value))
 
 
-def _levels(_: Parameter, value: object) -> str:
+def _levels(parameter: Parameter, value: object) -> str:
     text = _text(value)
     if text.endswith("/"):
         raise MalformedError("levels of a topic, without a slash at the end")
-    return ids.topic(text)
+    return _without(parameter, ids.topic(text))
+
+
+def _without(parameter: Parameter, topic: str) -> str:
+    for level in topic.split("/")[1:]:
+        if level in parameter.without:
+            raise MalformedError(f"a level {level!r}, by which its family tells a command to another device")
+    return topic
 
 
 def _integer(parameter: Parameter, value: object) -> int:

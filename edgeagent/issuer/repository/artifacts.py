@@ -1,6 +1,7 @@
 """Artifacts in the repository: who signs for them, what is signed for, what is released, what is taken back.
 
-    role add      a group of models has keys of its own, and signs for artifacts/<group>/* alone
+    role add      a group of models has keys of its own, and signs for artifacts/<group>/* alone, and
+                  for files that are for its devices
     add           the file is copied, and the group signs what it is
     release       the policy lists it: it may be installed
     revoke        the policy lists it no more, and the group signs for it no more
@@ -10,7 +11,7 @@ comes back under another id only.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -22,14 +23,16 @@ from tuf.api.metadata import DelegatedRole, Delegations, Metadata, TargetFile, T
 from edgeagent.clock import Clock
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.artifact import (
+    GROUP_FACTS,
     MOST_GROUPS,
     ArtifactFacts,
+    GroupFacts,
     path_of_artifact,
     paths_of_group,
     role_of_group,
 )
 from edgeagent.contracts.door import encode
-from edgeagent.core.catalogue import Artifact, Catalogue, EquivocationError, Signed, artifact_of, following
+from edgeagent.core.catalogue import Artifact, EquivocationError, Listing, Signed, artifact_of, sound
 from edgeagent.errors import ConfigurationError, RejectedError, UnknownError
 from edgeagent.ids import ArtifactId
 from edgeagent.issuer.repository.files import measured
@@ -66,11 +69,14 @@ class ArtifactRoom:
         self._publisher = publisher
         self._clock = clock
 
-    def add_role(self, group: str, keys: Sequence[bytes] = (), *, threshold: int = 1) -> Changed:
+    def add_role(
+        self, group: str, devices: GroupFacts, keys: Sequence[bytes] = (), *, threshold: int = 1
+    ) -> Changed:
         """Let keys sign for the artifacts of a group of models.
 
         Args:
             group: its name.
+            devices: for which it may sign.
             keys: public keys; one is made where there are none.
             threshold: how many of them have to sign.
 
@@ -85,13 +91,34 @@ class ArtifactRoom:
             )
         if len(trusted.delegated) >= MOST_GROUPS:
             raise RejectedError(f"{MOST_GROUPS} groups are the most")
-        return self._give(trusted, group, (keys, threshold), self._publisher.first())
+        return self._give(trusted, (group, devices), (keys, threshold), self._publisher.first())
 
-    def rotate_role(self, group: str, keys: Sequence[bytes] = (), *, threshold: int = 1) -> Changed:
-        """Put other keys in place of a group's, which sign anew what is signed. Raises as ``add_role``."""
+    def rotate_role(
+        self,
+        group: str,
+        keys: Sequence[bytes] = (),
+        *,
+        threshold: int = 1,
+        devices: GroupFacts | None = None,
+    ) -> Changed:
+        """Put other keys in place of a group's, which sign anew what is signed.
+
+        Args:
+            group: its name.
+            keys: as for ``add_role``.
+            threshold: as for ``add_role``.
+            devices: for which it may sign from now on; as before if absent.
+
+        Raises: as ``add_role``; RejectedError: it has signed for a file for other devices.
+        """
         trusted = self._publisher.read()
         signed = self._publisher.following(_role(trusted, group).signed)
-        return self._give(trusted, group, (keys, threshold), signed)
+        if devices is None:
+            devices = trusted.devices_of(group)
+        for artifact in trusted.artifacts.values():
+            if artifact.signed.group == group and not devices.covers(artifact.facts):
+                raise RejectedError(f"{artifact.id} is for other devices: revoke it first")
+        return self._give(trusted, (group, devices), (keys, threshold), signed)
 
     def add(self, new: NewArtifact) -> Artifact:
         """Sign for a file. One that is signed for already with all that is said of it stays as it is.
@@ -99,12 +126,13 @@ class ArtifactRoom:
         Raises:
             EquivocationError: the id means another file, or another group signs for it.
             RejectedError: it was revoked, its version is below a floor, or there is no such group.
-            MalformedError: what is said of it is too much, or contradicts itself.
+            MalformedError: what is said of it is too much, contradicts itself, or is of devices for which the
+                group may not sign.
             MissingKeysError, DamagedRepositoryError, ConfigurationError: as for ``Publisher.publish``.
         """
         trusted = self._publisher.read()
         targets = self._publisher.following(_role(trusted, new.group).signed)
-        artifact = _measured(new, targets)
+        artifact = _measured(new, targets, trusted.devices_of(new.group))
         _check(artifact, trusted)
         if new.id in self._folder.revoked_artifacts():
             raise RejectedError(f"{new.id} was revoked; give the file a new id")
@@ -170,10 +198,14 @@ class ArtifactRoom:
         return Changed(after, told=told)
 
     def _give(
-        self, trusted: Trusted, group: str, given: tuple[Sequence[bytes], int], signed: Targets
+        self,
+        trusted: Trusted,
+        whose: tuple[str, GroupFacts],
+        given: tuple[Sequence[bytes], int],
+        signed: Targets,
     ) -> Changed:
         """Let keys sign in a role from now on, and have them sign."""
-        public, threshold = given
+        (group, devices), (public, threshold) = whose, given
         if not 1 <= threshold <= max(len(public), 1) or len(set(public)) != len(public):
             raise RejectedError(
                 "a group has different keys, and a threshold of at least 1 and at most as many"
@@ -185,7 +217,10 @@ class ArtifactRoom:
         delegations = deepcopy(trusted.targets.signed.delegations) or Delegations({}, {})
         assert delegations.roles is not None  # noqa: S101 - hash bins are never read as trusted
         delegations.roles[role] = DelegatedRole(
-            role, [key.keyid for key in keys], threshold, terminating=True, paths=[paths_of_group(group)]
+            *(role, [key.keyid for key in keys], threshold),
+            terminating=True,
+            paths=[paths_of_group(group)],
+            unrecognized_fields={GROUP_FACTS: _custom(devices)},
         )
         used = {keyid for one in delegations.roles.values() for keyid in one.keyids}
         every = {**delegations.keys, **{key.keyid: key for key in keys}}
@@ -202,7 +237,7 @@ def _role(trusted: Trusted, group: str) -> Metadata[Targets]:
     return role
 
 
-def _measured(new: NewArtifact, targets: Targets) -> Artifact:
+def _measured(new: NewArtifact, targets: Targets, devices: GroupFacts) -> Artifact:
     """The artifact as it would be signed for."""
     try:
         with new.file.open("rb") as file:
@@ -211,10 +246,10 @@ def _measured(new: NewArtifact, targets: Targets) -> Artifact:
         raise ConfigurationError(f"{new.file}: {why.strerror}") from why
     signed = Signed(group=new.group, version=targets.version, until=targets.expires)
     path = path_of_artifact(new.group, new.id)
-    return artifact_of(signed, path, length, {"sha256": sha256}, _custom(new.facts))
+    return artifact_of(signed, devices, path, length, {"sha256": sha256}, _custom(new.facts))
 
 
-def _custom(facts: ArtifactFacts) -> dict[str, JsonValue]:
+def _custom(facts: ArtifactFacts | GroupFacts) -> dict[str, JsonValue]:
     custom: dict[str, JsonValue] = json.loads(encode(facts))
     return custom
 
@@ -233,12 +268,19 @@ def _check(new: Artifact, trusted: Trusted) -> None:
             f"{new.id} is signed for already by {before.signed.group}, as another file or with other words; "
             "give this one a new id"
         )
-    floor = following(Catalogue(), known, anew=frozenset()).floor_over(new, None)
+    floor = sound(_listing(known.values())).floor_over(new, None)
     if floor is not None:
         raise RejectedError(
             f"version {new.facts.version} is not known to reach {floor.version}, the floor of {floor.model}"
         )
-    following(Catalogue(), {**known, new.id: new}, anew=frozenset())
+    sound(_listing({**known, new.id: new}.values()))
+
+
+def _listing(artifacts: Iterable[Artifact]) -> Listing:
+    groups: dict[str, list[Artifact]] = {}
+    for artifact in artifacts:
+        groups.setdefault(artifact.signed.group, []).append(artifact)
+    return Listing(groups)
 
 
 def _check_apart(trusted: Trusted, keyids: Sequence[str]) -> None:

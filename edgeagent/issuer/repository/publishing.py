@@ -16,11 +16,12 @@ from typing import Final
 from tuf.api.metadata import Delegations, Root, Snapshot, Targets, Timestamp
 
 from edgeagent.clock import Clock
+from edgeagent.contracts.artifact import GROUP_BYTES
 from edgeagent.contracts.door import encode
 from edgeagent.contracts.policy import POLICY_BYTES, Policy, id_of_key
 from edgeagent.core.envelope import Signer
 from edgeagent.errors import MalformedError, RejectedError
-from edgeagent.issuer.repository.files import METADATA_BYTES, TIMESTAMP
+from edgeagent.issuer.repository.files import TIMESTAMP
 from edgeagent.issuer.repository.folder import IssuerFolder, tuf_key
 from edgeagent.issuer.repository.signing import (
     Lifetimes,
@@ -292,9 +293,9 @@ def _delegated_parts(signed: Sequence[tuple[str, Targets, Sequence[Signer]]], sn
     parts: list[tuple[str, bytes]] = []
     for role, targets, signers in signed:
         content = signed_by(targets, signers)
-        if len(content) > METADATA_BYTES:
+        if len(content) > GROUP_BYTES:
             raise RejectedError(
-                f"{role}: {len(content)} bytes of metadata, of which {METADATA_BYTES} are allowed"
+                f"{role}: {len(content)} bytes of metadata, of which {GROUP_BYTES} are allowed"
             )
         snapshot.meta[f"{role}.json"] = meta_file(targets.version, content)
         parts.append((f"{targets.version}.{role}.json", content))

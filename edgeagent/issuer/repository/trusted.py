@@ -15,10 +15,10 @@ from tuf.api.exceptions import RepositoryError
 from tuf.api.metadata import DelegatedRole, Metadata, Root, Snapshot, TargetFile, Targets, Timestamp
 from tuf.api.serialization import DeserializationError
 
-from edgeagent.contracts.artifact import group_of_role
+from edgeagent.contracts.artifact import GROUP_FACTS, GroupFacts, group_of_role, role_of_group
 from edgeagent.contracts.door import decode
 from edgeagent.contracts.policy import POLICY_BYTES, Policy
-from edgeagent.core.catalogue import Artifact, Signed, artifact_of, listing
+from edgeagent.core.catalogue import Artifact, Listing, Signed, artifact_of, group_facts_of, sound
 from edgeagent.errors import MalformedError, RejectedError
 from edgeagent.ids import ArtifactId
 from edgeagent.issuer.repository.files import (
@@ -62,16 +62,28 @@ class Trusted:
         """What is signed for, by its id.
 
         Raises:
-            RejectedError: one is no artifact, or two roles sign for it.
+            RejectedError: one is no artifact, two roles sign for it, or a group signs for too many.
         """
-        return listing(
-            artifact_of(
-                Signed(group=group_of_role(role), version=signed.signed.version, until=signed.signed.expires),
-                *(path, target.length, target.hashes, target.custom),
-            )
-            for role, signed in self.delegated.items()
-            for path, target in signed.signed.targets.items()
-        )
+        groups = {group_of_role(role): self._signed_by(role) for role in self.delegated}
+        return sound(Listing(groups)).listed
+
+    def devices_of(self, group: str) -> GroupFacts:
+        """For which devices a group may sign.
+
+        Raises:
+            MalformedError: nobody says.
+        """
+        role = roles_of(self.targets.signed)[role_of_group(group)]
+        return group_facts_of(group, role.unrecognized_fields.get(GROUP_FACTS))
+
+    def _signed_by(self, role: str) -> list[Artifact]:
+        targets = self.delegated[role].signed
+        signed = Signed(group=group_of_role(role), version=targets.version, until=targets.expires)
+        devices = self.devices_of(signed.group)
+        return [
+            artifact_of(signed, devices, path, target.length, target.hashes, target.custom)
+            for path, target in targets.targets.items()
+        ]
 
     @property
     def expiries(self) -> dict[str, datetime]:

@@ -5,16 +5,22 @@ from datetime import timedelta
 
 import pytest
 
+from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.sources import Value
 from edgeagent.core.profile.compile import CompiledDevice
+from edgeagent.core.profile.facts import Facts
 from edgeagent.core.profile.load import load
+from edgeagent.core.shadow import Shadow, TelemetryReading
 from edgeagent.core.updating import Running
+from edgeagent.core.versions import Order, compare
 from edgeagent.errors import MalformedError
+from edgeagent.ids import ReadingName
 from tests.core.profile.building import FAMILIES, family, made, shelly, tasmota, thing
 
 pytestmark = [pytest.mark.requirement("M1"), pytest.mark.requirement("F4")]
 
 URL = "http://192.0.2.1:8070/f/0123456789abcdef"
+INSTALL = {"artifact": "player-2.0.0", "digest": "2" * 64}
 PLAYER = (FAMILIES / "url-and-progress.toml").read_text("utf-8")
 
 
@@ -31,7 +37,7 @@ def test_a_tasmota_is_given_the_address_and_then_told_to_fetch() -> None:
         ("upgrade", "cmnd/plug-a/Upgrade", b"1"),
     ]
     assert [step.returns for step in plan.steps] == [None, timedelta(minutes=5)]
-    assert (plan.cancel, plan.parent, plan.requires) == (None, None, ())
+    assert (tasmota().cancel(number=7), plan.parent) == (None, None)
     assert plan.verification.reading == "firmware"
 
 
@@ -48,7 +54,7 @@ def test_a_shelly_is_told_by_one_request_with_our_number() -> None:
 
 def test_each_message_of_an_update_has_a_number_of_its_own() -> None:
     plan = player().firmware(url=URL, version="2.0.0", number=2**31 - 1)
-    (step,), cancel = plan.steps, plan.cancel
+    (step,), cancel = plan.steps, player().cancel(number=0)
 
     assert json.loads(step.payload) == {"url": URL, "version": "2.0.0", "request": 2**31 - 1}
     assert cancel is not None
@@ -60,7 +66,21 @@ def test_a_plan_lasts_as_long_as_its_steps_and_their_returns_together() -> None:
     plan = player().firmware(url=URL, version="2.0.0", number=7)
 
     assert plan.lasts == timedelta(minutes=20 + 3 + 2)
-    assert [(each.reading, each.at_least) for each in plan.requires] == [("battery", 70)]
+    assert [(each.reading, each.at_least) for each in player().charges] == [("battery", 70)]
+
+
+@pytest.mark.parametrize(
+    ("battery", "why"),
+    [(None, ""), (70, ""), (100, ""), (69.5, "battery is 69.5, at least 70 is needed")],
+)
+def test_an_update_is_refused_where_the_battery_is_known_to_be_too_low(
+    battery: float | None, why: str
+) -> None:
+    shadow = Shadow(version=0, etag="")
+    if battery is not None:
+        shadow.telemetry[ReadingName("battery")] = TelemetryReading(battery, 0)
+
+    assert Facts(player()).unfit(ActionName.INSTALL, INSTALL, shadow) == why
 
 
 def test_the_same_plan_is_made_again_after_a_restart() -> None:
@@ -124,7 +144,8 @@ def test_a_family_without_the_section_is_not_updated() -> None:
         (tasmota(), "garbage", Running.UNKNOWN),
         (shelly(), "14.1.0", Running.WANTED),
         (shelly(), "20240213-140411/14.1.0-gabc1234", Running.WANTED),
-        (shelly(), "14.1.0-beta1", Running.UNKNOWN),
+        (shelly(), "14.1.0-beta1", Running.OTHER),
+        (shelly(), "14.1.0(tasmota)", Running.UNKNOWN),
         (shelly(), True, Running.UNKNOWN),
         (shelly(), None, Running.UNKNOWN),
     ],
@@ -133,6 +154,24 @@ def test_only_the_wanted_version_proves_an_update(
     device: CompiledDevice, told: Value | None, means: Running
 ) -> None:
     assert device.firmware(url=URL, version="14.1.0", number=7).verification.of(told) is means
+
+
+@pytest.mark.parametrize(
+    ("device", "wanted", "told", "means"),
+    [
+        (tasmota(), "14.1.0(tasmota)", "14.1.0(release-tasmota)", Running.WANTED),
+        (tasmota(), "14.1.0(tasmota)", "14.1.0(tasmota-lite)", Running.OTHER),
+        (shelly(), "1.4.0-beta2", "1.4.0-beta2", Running.WANTED),
+        (shelly(), "1.4.0-beta2", "1.4.0", Running.OTHER),
+    ],
+)
+def test_the_gate_and_the_proof_of_an_update_go_by_one_order(
+    device: CompiledDevice, wanted: str, told: str, means: Running
+) -> None:
+    verification = device.firmware(url=URL, version=wanted, number=7).verification
+
+    assert verification.of(told) is means
+    assert (compare(told, wanted) is Order.SAME) is (means is Running.WANTED)
 
 
 @pytest.mark.parametrize(

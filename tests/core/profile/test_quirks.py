@@ -99,7 +99,7 @@ CASES: list[tuple[str, Making, dict[str, object], int, Reason | None]] = [
     ("top-leading", hisense, {"power": True}, 0, None),
     ("top-double", meter, UNKNOWN, 0, None),
     ("top-long", meter, UNKNOWN, 0, None),
-    ("top-set-suffix", lambda: zigbee("set/set"), {"power": True}, 0, None),
+    ("top-set-suffix", lambda: zigbee("set"), UNKNOWN, 0, None),
     ("ret-cmd", tasmota, UNKNOWN, 0, Reason.RETAINED_COMMAND),
     ("ret-state-old", hisense, {"power": True}, 0, None),
 ]

@@ -325,14 +325,14 @@ class TestFirmware:
 
     def test_the_bridge_is_asked_for_one_device_and_is_occupied_meanwhile(self) -> None:
         plan = admitted(light()).firmware(url=self.URL, version="200", number=7)
-        (step,) = plan.steps
+        (step,), cancel = plan.steps, admitted(light()).cancel(number=8)
 
         assert step.topic == "zigbee2mqtt/bridge/request/device/ota_update/update"
         assert json.loads(step.payload) == {"id": IEEE, "url": self.URL, "transaction": 7}
         assert plan.parent == Parent("bridge/zigbee2mqtt", 1)
-        assert plan.cancel is not None
-        assert json.loads(plan.cancel.payload) == {"id": IEEE, "transaction": 8}
-        assert plan.cancel.topic.endswith("/ota_update/update/abort")
+        assert cancel is not None
+        assert json.loads(cancel.payload) == {"id": IEEE, "transaction": 8}
+        assert cancel.topic.endswith("/ota_update/update/abort")
 
     def test_progress_is_told_on_the_device_and_the_end_by_the_bridge(self) -> None:
         lines = [
