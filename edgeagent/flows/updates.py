@@ -116,6 +116,8 @@ class Updates:
                 raise
             return Served(await self._give_up(claim, update, why), self._terms(None))
         except LostRaceError:
+            # It may have ended, and been let go, while its file was brought.
+            self._runs.add(claim.run)
             await self.let_go_of_ended()
             raise
         terms = self._terms(plan, can_go_back=can_go_back)
