@@ -64,10 +64,12 @@ class FirmwareRule(Contract):
     Attributes:
         zone: whose clock the windows go by.
         windows: when devices may be updated; always if there are none.
-        parallel: how many devices of a hub are updated at once, whoever asks; as the tier says if absent.
+        parallel: how many devices of a hub are updated at once, whoever asks. In any case no more than the
+            tier works at once but one, so that others of it need not wait for an update.
         canary: how many devices of a command have to be done before the others are begun.
         stop_after: after how many bad ends of a command the rest of it is not begun; never if absent.
-        longest: how long an update is reckoned to last; as the device's profile says if absent.
+        longest: how long an update is reckoned to last until the new version has stayed; if absent, as long
+            as the device's profile and ``patience`` allow it, and ``soak``.
         soak: how long a version has to stay before it is believed.
         patience: how long an update may take in all, whatever its profile says.
     """

@@ -27,11 +27,18 @@ from types import MappingProxyType
 from typing import Final
 
 from edgeagent.contracts.receipt import Outcome
+from edgeagent.contracts.sources import Value
 from edgeagent.contracts.update import Overdue, Runs, Stage
 from edgeagent.core.updating import Course
 from edgeagent.errors import RejectedError
 from edgeagent.ids import ArtifactId, Digest
 
+_LONGEST: Final = 64
+_SELDOM: Final = timedelta(seconds=30)
+_OFTEN: Final = timedelta(milliseconds=250)
+_LOOKS: Final = 4
+"""How often a device is asked within the time for which a version has to stay."""
+_FEW: Final = 16
 OUTCOMES: Final[Mapping[Stage, Outcome]] = MappingProxyType(
     {
         Stage.DONE: Outcome.SUCCEEDED,
@@ -174,6 +181,21 @@ class Sight:
         return course.denied is not None or course.back or self.is_over or self.overdue is not None
 
 
+def pace(terms: Terms) -> timedelta:
+    """How often a device is asked which version it runs: often enough to see one stay."""
+    return min(max(terms.soak / _LOOKS, _OFTEN), _SELDOM)
+
+
+def most_questions(terms: Terms) -> int:
+    """How often whoever works an update asks it at most, if it goes there and back and takes its time."""
+    return _FEW + 2 * ((terms.lasts + 3 * terms.soak) // pace(terms))
+
+
+def version_told(value: Value | None) -> str:
+    """A version as it is recorded and compared, of whatever a device tells; empty for none."""
+    return "" if value is None else str(value)[:_LONGEST]
+
+
 def following(stage: Stage, sight: Sight, terms: Terms) -> Stage:
     """What stage an update is at, by what is seen; the same where nothing follows yet.
 
@@ -210,15 +232,20 @@ def _forward(stage: Stage, sight: Sight, terms: Terms) -> Stage:
             return Stage.KEPT
         if sight.has_stayed(Runs.OTHER, terms.soak):
             return Stage.ASTRAY
-    if is_late:
+    if is_late and not _may_still_stay(sight, terms, Runs.WANTED, Runs.EARLIER):
         # One that stays with nothing is not well; of one that is mute nothing is known.
         return Stage.SILENT if sight.runs is Runs.UNKNOWN else Stage.ASTRAY
     return Stage.INSTALLING if stage is Stage.TRIGGERED and sight.has_begun else stage
+
+
+def _may_still_stay(sight: Sight, terms: Terms, *well: Runs) -> bool:
+    """Whether it has come late to one with which it would be well, and is given the time to stay with it."""
+    return sight.waited < terms.lasts + 3 * terms.soak and sight.runs in well
 
 
 def _backward(stage: Stage, sight: Sight, terms: Terms) -> Stage:
     if sight.has_stayed(Runs.EARLIER, terms.soak):
         return Stage.REVERTED
     is_elsewhere = any(sight.has_stayed(runs, terms.soak) for runs in (Runs.WANTED, Runs.OTHER))
-    is_late = sight.waited > terms.lasts + 2 * terms.soak
+    is_late = sight.waited > terms.lasts + 2 * terms.soak and not _may_still_stay(sight, terms, Runs.EARLIER)
     return Stage.STUCK if is_late or (sight.has_ended and is_elsewhere) else stage

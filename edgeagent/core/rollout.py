@@ -74,7 +74,15 @@ def is_too_bad(rule: FirmwareRule, tally: Tally, word: Word) -> bool:
     return new > 0 and (not is_tried or (rule.stop_after is not None and new >= rule.stop_after))
 
 
-def room(rule: FirmwareRule, tally: Tally, word: Word, *, at_hub: int) -> Room:
+def places_for_updates(concurrency: int) -> int:
+    """How many of a lane's places updates may have: with more than one, one stays free of them.
+
+    An update takes minutes to hours, for which nothing else of its lane may have to wait.
+    """
+    return max(1, concurrency - 1)
+
+
+def room(rule: FirmwareRule, tally: Tally, word: Word, *, at_hub: int, places: int | None = None) -> Room:
     """How many devices of a command may begin now, the windows aside.
 
     Args:
@@ -82,6 +90,7 @@ def room(rule: FirmwareRule, tally: Tally, word: Word, *, at_hub: int) -> Room:
         tally: of the command.
         word: the last one on it.
         at_hub: how many devices are being updated at this hub, by whatever command.
+        places: how many may be at once by the lane; None where that is not looked at.
     """
     if word.course is Course.PAUSED:
         return Room(0, Reason.ROLLOUT_PAUSED)
@@ -92,15 +101,20 @@ def room(rule: FirmwareRule, tally: Tally, word: Word, *, at_hub: int) -> Room:
         number = min(number, rule.canary - tally.succeeded - tally.under_way)
         if number <= 0:
             return Room(0, Reason.ROLLOUT_CANARY)
-    if rule.parallel is not None:
-        number = min(number, rule.parallel - at_hub)
-        if number <= 0:
-            return Room(0, Reason.ROLLOUT_LIMIT)
+    for limit in (rule.parallel, places):
+        if limit is not None:
+            number = min(number, limit - at_hub)
+            if number <= 0:
+                return Room(0, Reason.ROLLOUT_LIMIT)
     return Room(number)
 
 
 def reckoned(rule: FirmwareRule, recipe: FirmwareRecipe | None) -> timedelta:
-    """How long an update is reckoned to last: by the rule, else by all that the profile allows it."""
+    """How long an update is reckoned to last: by the rule; else all that the profile and the rule allow it.
+
+    It is over when the new version has stayed.
+    """
     if rule.longest is not None or recipe is None:
         return rule.longest or timedelta(0)
-    return sum((step.within + (step.returns or timedelta(0)) for step in recipe.steps), recipe.settles)
+    allowed = sum((step.within + (step.returns or timedelta(0)) for step in recipe.steps), recipe.settles)
+    return min(allowed, rule.patience) + rule.soak

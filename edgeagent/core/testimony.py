@@ -28,6 +28,7 @@ class Evidence:
         answers: what was heard, in the order in which it was told to the worker.
         worlds: what was known of the device, at the claim and later.
         questions: how often the device was asked something.
+        most_questions: how often it may be.
         about: the part of the plan that the last step was about, and whether that undoes it: what was
             heard of another part says nothing of it.
         has_begun: whether anything of it may have been sent, by this claim or an earlier one.
@@ -39,6 +40,7 @@ class Evidence:
     answers: tuple[Answered, ...] = ()
     worlds: tuple[World, ...] = field(default=())
     questions: int = 0
+    most_questions: int = 16
     about: tuple[int, bool] = (0, False)
     has_begun: bool = False
     update: Update | None = None

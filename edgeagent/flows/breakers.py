@@ -92,8 +92,11 @@ class Breakers:
             self._audit(tx, AuditKind.BREAKER_PROBED, scope, "agent", {"run": run})
 
     def postponed(self, tx: Transaction, row: Row, reason: Reason) -> None:
-        """A command was given back; it counts where a try has failed and another one is due."""
-        if reason is not Reason.RETRYING:
+        """A command was given back; it counts where a try has failed and another one is due.
+
+        An update that has not begun waits for its file or its device, and a list of them is not a storm.
+        """
+        if reason is not Reason.RETRYING or (row.action is ActionName.INSTALL and not row.sent):
             return
         about = f"{row.run} {row.attempts}"
         self._worked(tx, row, Seen(signal=Signal.RETRIED, about=about, why="its tries are repeated"))

@@ -16,12 +16,13 @@ from edgeagent.clock import Wall
 from edgeagent.contracts.policy import Tier
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.lifecycle import State
+from edgeagent.core.rollout import places_for_updates
 from edgeagent.core.work import Claim
 from edgeagent.errors import LostRaceError
 from edgeagent.flows.losing import Losing, Lost
 from edgeagent.flows.rollouts import Outcome, Rollouts
 from edgeagent.flows.worlds import last_of_now
-from edgeagent.store import audit, inbox, lines, locks
+from edgeagent.store import audit, inbox, lines, locks, rollouts
 from edgeagent.store.audit import Act, Stamp
 from edgeagent.store.database import Transaction
 from edgeagent.store.inbox_row import Moved, Now, Row
@@ -110,10 +111,10 @@ def claim(wanted: Wanted, tx: Transaction) -> Claimed:
     for row in lines.due_again(tx, wanted.lane, wanted.now):
         inbox.move(tx, row, Moved(State.QUEUED, row.reason, force_refresh=row.force_refresh))
         acts.append(queued(row))
-    told = Outcome(acts)
-    wanted.rollouts.let_go_on(tx, wanted.lane, wanted.wall, told)
+    told = Outcome(acts, places_for_updates(wanted.most))
+    wanted.rollouts.let_go_on(tx, wanted.lane, wanted.now, wanted.wall, told)
     found: list[Found] = []
-    room = wanted.most - lines.running(tx, wanted.lane)
+    room = _places(tx, wanted)
     for taker in wanted.takers[: max(0, room)]:
         first = _first(tx, wanted, told)
         if first is None:
@@ -126,6 +127,13 @@ def claim(wanted: Wanted, tx: Transaction) -> Claimed:
     if acts:
         audit.append(tx, acts, wanted.stamp)
     return Claimed(found, lost, outlook, told.stopped)
+
+
+def _places(tx: Transaction, wanted: Wanted) -> int:
+    """How many more of a lane may be worked; where there are but updates, one at least."""
+    running = lines.running(tx, wanted.lane)
+    are_updates = running and running == rollouts.running(tx, wanted.lane)
+    return max(wanted.most - running, 1 if are_updates else 0)
 
 
 def _first(tx: Transaction, wanted: Wanted, told: Outcome) -> Row | None:

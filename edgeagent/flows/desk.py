@@ -137,6 +137,7 @@ class Desk:
             losing=self.losing,
             rollouts=self.rollouts,
         )
+        await self.updates.let_go_of_ended()
         claimed = await self._store.write(partial(claims.claim, wanted))
         if self.losing.tell(claimed.lost):
             self.wake()

@@ -29,7 +29,7 @@ from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.confirmation import Confirmed, Contradicted
 from edgeagent.core.knowledge import decided_on, known, lacks, learnt_nothing
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
-from edgeagent.errors import LostRaceError, RejectedError, TransientError
+from edgeagent.errors import LostRaceError, RejectedError, SuspiciousError, TransientError
 from edgeagent.flows.exchange import LISTENS_AGAIN, Exchange, Next, barred, is_offline, turned_away
 from edgeagent.flows.firmware import FirmwareUpdates
 from edgeagent.flows.sagas import Sagas
@@ -70,6 +70,11 @@ class Dispatch:
             except TransientError as why:
                 # The lease lapses, and the command is taken over with its device read afresh.
                 log.warning("command left", extra={"why": str(why)})
+                await asyncio.sleep(_AFTER_FAULT)
+            except (RejectedError, SuspiciousError) as why:
+                # What the desk refuses us is a mistake of ours. It costs this command its lease, three times
+                # at most (SPEC L7), and not all others the agent, again and again.
+                log.exception("command left", extra={"why": str(why)})
                 await asyncio.sleep(_AFTER_FAULT)
 
     async def work(self, claim: Claim) -> None:

@@ -61,10 +61,11 @@ class Exchange:
         after = self.wait(claim, failures=1) if why.trouble is Trouble.BUSY else None
         return Later(reason=Reason.BROKER_AWAY, after=after, error=str(why), unsent=unsent)
 
-    def wait(self, claim: Claim, *, failures: int) -> timedelta:
-        """How long to wait after so many failures, as the claim's tier says."""
+    def wait(self, claim: Claim, *, failures: int, longest: timedelta = timedelta(0)) -> timedelta:
+        """How long to wait after so many failures, as the claim's tier says, or up to something longer."""
         tier = claim.tier
-        return delay(failures, first=tier.first_delay, longest=tier.longest_delay, chance=self._chance())
+        longest = max(longest, tier.longest_delay)
+        return delay(failures, first=tier.first_delay, longest=longest, chance=self._chance())
 
 
 def turned_away(claim: Claim, world: World) -> Next | None:

@@ -11,6 +11,7 @@ What follows from what is seen is decided in ``core/firmware``.
 It knows ports and the core only, as ``dispatch`` does.
 """
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -20,7 +21,7 @@ from edgeagent.contracts.policy import Level
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.contracts.update import Stage
-from edgeagent.core.firmware import OUTCOMES, PREPARING, Sight, Terms, Update, following
+from edgeagent.core.firmware import OUTCOMES, PREPARING, Sight, Terms, Update, following, pace, version_told
 from edgeagent.core.gate.world import World
 from edgeagent.core.knowledge import known
 from edgeagent.core.profile.facts import Facts
@@ -32,12 +33,13 @@ from edgeagent.ports.desk import WorkDesk
 from edgeagent.ports.links import LinkError
 
 _SILENT: Final = "the device does not tell which version runs"
-_SELDOM: Final = timedelta(seconds=30)
-_OFTEN: Final = timedelta(milliseconds=250)
-_LOOKS: Final = 4
-"""How often a device is asked within the time for which a version has to stay."""
+_LONGEST_WAIT: Final = timedelta(minutes=10)
+"""How long is waited at the longest between two tries to begin: each is on record, and may go on for days."""
+_REMEMBERED: Final = 256
 _PATIENCE: Final = 20
 """How often the way back is tried that cannot be sent."""
+_BETWEEN: Final = timedelta(seconds=30)
+"""How long is waited between two such tries: brokers and devices take a while to come back."""
 
 
 class FirmwareUpdates:
@@ -47,6 +49,7 @@ class FirmwareUpdates:
         self._desk = desk
         self._exchange = exchange
         self._clock = clock
+        self._put_off: dict[int, int] = {}
 
     async def carry_out(self, claim: Claim) -> Next:
         """Go on where the update stands, to its end or to what has to be waited for.
@@ -68,11 +71,13 @@ class FirmwareUpdates:
         except TransientError as why:
             if update is not None and update.stage is not Stage.STAGING:
                 raise
-            wait = self._exchange.wait(claim, failures=1)
-            return Later(reason=Reason.RETRYING, after=wait, error=str(why))
-        return await _Work(self._desk, self._exchange, self._clock, claim, served.update).through(
-            served.terms
-        )
+            return self._later(claim, str(why))
+        work = _Work(self._desk, self._exchange, self._clock, claim, served.update)
+        following = await work.through(served.terms)
+        if isinstance(following, Later) and following.after is not None:
+            return replace(following, after=max(following.after, self._waits(claim)))
+        self._put_off.pop(claim.run, None)
+        return following
 
     async def _before(self, claim: Claim) -> Next | None:
         """See to it that the update may begin: the gate, the device, the version that runs."""
@@ -90,9 +95,19 @@ class FirmwareUpdates:
         if away is not None:
             return away
         if not _tells_version(world):
-            wait = self._exchange.wait(claim, failures=1)
-            return Later(reason=Reason.RETRYING, after=wait, error=_SILENT)
+            return self._later(claim, _SILENT)
         return None
+
+    def _later(self, claim: Claim, why: str) -> Later:
+        return Later(reason=Reason.RETRYING, after=self._waits(claim), error=why)
+
+    def _waits(self, claim: Claim) -> timedelta:
+        """How long to wait before the next try to begin: longer each time."""
+        failures = self._put_off.pop(claim.run, 0) + 1
+        self._put_off[claim.run] = failures
+        while len(self._put_off) > _REMEMBERED:
+            del self._put_off[next(iter(self._put_off))]
+        return self._exchange.wait(claim, failures=failures, longest=_LONGEST_WAIT)
 
 
 class _Work:
@@ -121,8 +136,9 @@ class _Work:
             else:
                 await self._look(terms)
             if self._update.stage is Stage.ASTRAY:
-                # What is sent from here on has another file's address in it.
-                terms = (await self._desk.serve(self._claim)).terms
+                # What is sent from here on has another file's address in it; if anything can be sent.
+                served = await self._desk.serve(self._claim)
+                self._update, terms = served.update, served.terms
         return self._ended()
 
     async def _set_off(self, terms: Terms) -> Next | None:
@@ -178,11 +194,15 @@ class _Work:
     async def _look_on(self, terms: Terms) -> None:
         """Wait for a better moment for the way back, but not for ever."""
         self._waited += 1
-        stage = await self._see(terms)
         if self._waited >= _PATIENCE:
-            stage = Stage.STUCK
-        if stage is not self._update.stage:
-            await self._enter(stage)
+            await self._enter(Stage.STUCK)
+            return
+        until = self._clock.boot() + _BETWEEN
+        while self._clock.boot() < until:
+            stage = await self._see(terms)
+            if stage is not self._update.stage:
+                await self._enter(stage)
+                return
 
     async def _look(self, terms: Terms) -> None:
         """See what the device is at, and ask it which version runs."""
@@ -191,7 +211,7 @@ class _Work:
             await self._enter(stage)
             return
         now = self._clock.boot()
-        is_due = self._asked is None or now - self._asked >= _pace(terms)
+        is_due = self._asked is None or now - self._asked >= pace(terms)
         if is_due and self._sight.is_there:
             self._asked = now
             try:
@@ -203,7 +223,7 @@ class _Work:
     async def _see(self, terms: Terms) -> Stage:
         """Wait until more is seen, and say at which stage the update is by that."""
         await self._renew()
-        within = min(self._claim.lease / 3, _pace(terms))
+        within = min(self._claim.lease / 3, pace(terms))
         self._sight = await self._desk.await_progress(self._claim, within=within)
         return following(self._update.stage, self._sight, terms)
 
@@ -243,16 +263,12 @@ class _Work:
         return Ending(outcome=outcome, reason=reason, detail=detail)
 
 
-def _pace(terms: Terms) -> timedelta:
-    return min(max(terms.soak / _LOOKS, _OFTEN), _SELDOM)
-
-
 def _tells_version(world: World) -> bool:
     """Whether it is known live which version runs."""
     facts = world.device
     recipe = facts.compiled.profile.firmware if isinstance(facts, Facts) else None
     held = None if recipe is None else known(world, ReadingName(recipe.running))
-    return held is not None and held.live_at is not None and held.value is not None
+    return held is not None and held.live_at is not None and bool(version_told(held.value))
 
 
 def _refused(reason: Reason, detail: str) -> Ending:

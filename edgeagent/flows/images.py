@@ -17,9 +17,11 @@ from typing import Final
 
 from edgeagent.clock import Clock
 from edgeagent.core.catalogue import Artifact
+from edgeagent.core.gate.artifacts import misfit
 from edgeagent.core.versions import Order, compare, has_number_of
 from edgeagent.errors import RejectedError, SuspiciousError, TransientError, UnknownError
-from edgeagent.flows.devices import Devices
+from edgeagent.flows.appliances import appliance_of
+from edgeagent.flows.devices import Device, Devices
 from edgeagent.flows.fetching import Fetching
 from edgeagent.flows.trust import Trust
 from edgeagent.ids import ArtifactId, DeviceId, Digest
@@ -72,7 +74,7 @@ class CatalogueImages:
         admitted = self._devices.get(device)
         if admitted is None:
             return None
-        for found in self._of_family(admitted.admitted.profile):
+        for found in self._for_device(admitted):
             if compare(found.facts.version, version) is Order.SAME:
                 return _image(found)
         return None
@@ -134,17 +136,18 @@ class CatalogueImages:
         yield f"{_NAME}{_SUFFIX}", found
         recipe = admitted.compiled.profile.firmware
         for mark in () if recipe is None else recipe.interim:
-            for other in self._of_family(found.facts.family):
+            for other in self._for_device(admitted):
                 if mark in other.facts.version and has_number_of(other.facts.version, found.facts.version):
                     yield f"{_NAME}-{mark}{_SUFFIX}", other
                     break
 
-    def _of_family(self, family: str) -> Iterator[Artifact]:
-        """The files of a family that may be installed."""
+    def _for_device(self, device: Device) -> Iterator[Artifact]:
+        """The files that are for a device as it stands there, and may be installed."""
+        appliance = appliance_of(device)
         for found in self._trust.catalogue.listed.values():
-            floor = self._trust.catalogue.floor_over(found, None)
+            floor = self._trust.catalogue.floor_over(found, appliance.model)
             is_sound = floor is None and not self._trust.catalogue.doubt(found)
-            if found.facts.family == family and is_sound and self._is_approved(found):
+            if misfit(found, appliance) is None and is_sound and self._is_approved(found):
                 yield found
 
     def _is_approved(self, found: Artifact) -> bool:

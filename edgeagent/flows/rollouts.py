@@ -6,7 +6,7 @@ Nothing is remembered but what people said and that a list was stopped: whatever
 anew by the rows. Waiting so takes no try and no worker. What was begun is never held back.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
@@ -29,7 +29,7 @@ from edgeagent.ids import CommandId, DeviceId
 from edgeagent.store import inbox, outbox, rollouts
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Snapshot, Transaction
-from edgeagent.store.inbox_row import Moved, Row
+from edgeagent.store.inbox_row import Moved, Now, Row
 from edgeagent.store.outbox import NewEvent
 from edgeagent.store.rollouts import Saying
 
@@ -46,12 +46,16 @@ class Outcome:
 
     Attributes:
         acts: to be put on record.
+        places: how many updates there may be at once by the lane.
+        openings: whether a window is open, by how long what is begun lasts.
         held: whether any device is held back.
         within: when to look again at the latest.
         stopped: how many lists were stopped; each is an event.
     """
 
     acts: list[Act] = field(default_factory=list)
+    places: int | None = None
+    openings: dict[timedelta, Opening] = field(default_factory=dict)
     held: bool = False
     within: timedelta = _LOOK_AGAIN
     stopped: int = 0
@@ -76,22 +80,29 @@ class Rollouts:
         """That of the policy in force."""
         return FirmwareRule() if self.trust.policy is None else self.trust.policy.firmware
 
-    def let_go_on(self, tx: Transaction, lane: Tier, wall: Wall, told: Outcome) -> None:
+    def let_go_on(self, tx: Transaction, lane: Tier, now: Now, wall: Wall, told: Outcome) -> None:
         """Queue what was held back and may begin now."""
-        for command in rollouts.held_back(tx, lane, _LISTS):
-            found, tally = self._room(tx, command, told)
-            # Those that stand queued come first: their devices are only worked by others.
-            number, why = found.number - tally.queued, found.why
+        lists = rollouts.held_back(tx, lane, _LISTS)
+        # Those that stand queued come first, whatever list they are of, and whoever is let go on now as well:
+        # of a hundred lists for one free place one device is queued, and not a hundred.
+        ahead = rollouts.next_in_line(tx, now) if lists else 0
+        for command in lists:
+            found = self._room(tx, command, told, ahead=ahead)
+            number, why = found.number, found.why
             for run in rollouts.held_back_of(tx, lane, command, _PAGE):
-                row = inbox.by_run(tx, run)
-                if number <= 0 or row is None:
+                row = None if number <= 0 else inbox.by_run(tx, run)
+                if row is None:
                     break
                 if not self._opening(row.device, wall, told).is_open:
                     why = Reason.ROLLOUT_WINDOW
+                    if self.rule.longest is not None:
+                        # It is closed for all of them.
+                        break
                 else:
                     inbox.move(tx, row, Moved(State.QUEUED, row.reason, force_refresh=row.force_refresh))
                     told.acts.append(_act(AuditKind.COMMAND_QUEUED, row, row.reason))
                     number -= 1
+                    ahead += 1
             if why is not None:
                 rollouts.wait_for(tx, lane, command, why)
 
@@ -103,8 +114,7 @@ class Rollouts:
         """
         if row.action is not ActionName.INSTALL or row.sent:
             return False
-        found, _ = self._room(tx, row.command, told)
-        why = found.why
+        why = self._room(tx, row.command, told).why
         if why is None and not self._opening(row.device, wall, told).is_open:
             why = Reason.ROLLOUT_WINDOW
         if why is None:
@@ -130,21 +140,35 @@ class Rollouts:
         return reckoned(self.rule, None if known is None else known.compiled.profile.firmware)
 
     def _opening(self, device: DeviceId, wall: Wall, told: Outcome) -> Opening:
-        found = self.opening(device, wall)
+        lasts = self.reckoned(device)
+        if lasts not in told.openings:
+            told.openings[lasts] = opening(self.rule, wall, lasts)
+        found = told.openings[lasts]
         if not found.is_open:
             told.held = True
             if found.at is not None:
                 told.within = min(told.within, found.at - wall.earliest)
         return found
 
-    def _room(self, tx: Transaction, command: CommandId, told: Outcome) -> tuple[Room, Tally]:
+    def _room(self, tx: Transaction, command: CommandId, told: Outcome, *, ahead: int | None = None) -> Room:
+        """How many more of a command may begin.
+
+        Args:
+            tx: which claims.
+            command: which.
+            told: is told of it.
+            ahead: how many updates are next in line; None for one of which it is asked itself.
+        """
         tally, word = rollouts.tally(tx, command), rollouts.word(tx, command)
         if word.course is Course.GOING and is_too_bad(self.rule, tally, word):
             self._stop(tx, command, tally, word, told)
             word = rollouts.word(tx, command)
-        found = room(self.rule, tally, word, at_hub=rollouts.under_way(tx))
+        if ahead is not None:
+            tally = replace(tally, under_way=tally.under_way + tally.queued)
+        at_hub = rollouts.under_way(tx) + (ahead or 0)
+        found = room(self.rule, tally, word, at_hub=at_hub, places=told.places)
         told.held = told.held or not found.number
-        return found, tally
+        return found
 
     def _stop(self, tx: Transaction, command: CommandId, tally: Tally, word: Word, told: Outcome) -> None:
         """Put on record that a list is stopped, and call for a person, once."""

@@ -14,7 +14,7 @@ from edgeagent.contracts.mqtt import Inbound
 from edgeagent.contracts.sources import Value
 from edgeagent.contracts.update import Runs
 from edgeagent.core.confirmation import Heard
-from edgeagent.core.firmware import Sight, Terms, Update
+from edgeagent.core.firmware import Sight, Terms, Update, version_told
 from edgeagent.core.profile.decode import Decoded
 from edgeagent.core.profile.firmware import FirmwarePlan
 from edgeagent.core.updating import Course, Running, UpdateStep, Verification, follow, overdue
@@ -53,18 +53,20 @@ class UpdateWatch:
         self._runs, self._version = Runs.UNKNOWN, ""
         self._first_told = self._last_told = self._since
         self._is_there = True
+        self._is_awaited = True
         self._stirred = asyncio.Event()
 
     def sending(self, part: int) -> None:
         """Note that a message leaves now: only what is heard from here on is about it."""
+        self._is_awaited = True
         self._part, self._step = part, self.plan.steps[part]
         self._since = self._sign_at = self._clock.boot()
         self._course = Course()
         self._forget()
 
     def begins_anew(self) -> None:
-        """Note that nothing of what was seen is about what comes next."""
-        self.ready, self.told = 0, Sight()
+        """Note that nothing of what was seen is about what comes next: nothing has left, and none is late."""
+        self.ready, self.told, self._is_awaited = 0, Sight(), False
         self._part, self._step = len(self.plan.steps) - 1, self.plan.steps[-1]
         self._since = self._sign_at = self._clock.boot()
         self._course = Course()
@@ -74,7 +76,9 @@ class UpdateWatch:
         """Take a message of the device into account."""
         after = message.heard > self._since // _MICROSECOND * 1000
         heard = Heard(topic=message.topic, decoded=decoded, retained=message.retain, after=after)
-        before, self._course = self._course, follow(self._step, self._course, heard)
+        before = self._course
+        if self._is_awaited:
+            self._course = follow(self._step, before, heard)
         if self._course.signs != before.signs:
             self._sign_at = self._clock.boot()
             self._first_told = self._last_told
@@ -90,11 +94,10 @@ class UpdateWatch:
     def sight(self) -> Sight:
         """What is seen now."""
         now = self._clock.boot()
+        late = overdue(self._step, self._course, since_sent=now - self._since, since_sign=now - self._sign_at)
         return Sight(
             course=self._course,
-            overdue=overdue(
-                self._step, self._course, since_sent=now - self._since, since_sign=now - self._sign_at
-            ),
+            overdue=late if self._is_awaited else None,
             is_over=self._course.is_over(self._step),
             runs=self._runs,
             version=self._version,
@@ -126,14 +129,14 @@ class UpdateWatch:
                 self._runs_now(value)
 
     def _runs_now(self, value: Value) -> None:
-        runs, now = self._meaning(value), self._clock.boot()
-        if runs is not self._runs or str(value) != self._version:
+        runs, version, now = self._meaning(value), version_told(value), self._clock.boot()
+        if runs is not self._runs or version != self._version:
             self._first_told = now
-        self._runs, self._version, self._last_told = runs, str(value), now
+        self._runs, self._version, self._last_told = runs, version, now
 
     def _meaning(self, value: Value) -> Runs:
         """What a version means, whichever way the update goes."""
-        if str(value) == self.update.earlier:
+        if version_told(value) == self.update.earlier:
             return Runs.EARLIER
         found = _of(self.plan.verification, self.update.wanted, value)
         if found is not Running.OTHER:

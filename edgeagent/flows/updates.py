@@ -4,6 +4,9 @@
     publish ─> the next message? the one that sets it off never twice; recorded, then handed over
     enter ──> seen so by the hub itself? recorded
 
+One that is under way and of whose device no more can be told or done, since it was let go or its profile has
+changed, is given up.
+
 Whoever works an update names no address and no topic, and cannot say that it has come further than the hub
 has seen (SPEC W1): what follows is asked of ``core/firmware`` here once more.
 """
@@ -32,8 +35,8 @@ from edgeagent.core.firmware import (
     Terms,
     Update,
     following,
+    version_told,
 )
-from edgeagent.core.lifecycle import FINAL
 from edgeagent.core.profile.facts import too_low
 from edgeagent.core.profile.firmware import FirmwarePlan
 from edgeagent.core.work import Claim, StepName
@@ -57,7 +60,6 @@ log = logging.getLogger(__name__)
 _NUMBER_BITS: Final = 31
 _TICKET_BYTES: Final = 16
 _TENTH: Final = 10
-_VERSION: Final = 64
 # In these the device may come for the file.
 _SERVED: Final = frozenset({Stage.STAGING, Stage.TRIGGERED, Stage.INSTALLING, Stage.ASTRAY, Stage.REVERTING})
 _WAY_BACK: Final = frozenset({Stage.ASTRAY, Stage.REVERTING})
@@ -85,13 +87,18 @@ class Updates:
         self._sending = sending
         self._images = images
         self._watches: dict[int, UpdateWatch] = {}
+        self._given_up: dict[int, Update] = {}
+        self._runs: set[int] = set()
 
     async def serve(self, claim: Claim) -> Served:
         """Have the file served as far as it is needed, and look at the device from now on."""
         self._loans.of(claim)
+        self._runs.add(claim.run)
         watch = self._watches.get(claim.run)
         recorded = claim.update if watch is None else watch.update
-        update = recorded or self._beginning(claim)
+        # What ran when it was first looked at may run no more.
+        is_begun = recorded is not None and recorded.stage is not Stage.STAGING
+        update = recorded if recorded is not None and is_begun else self._beginning(claim)
         if update.is_over:
             return Served(update, self._terms(None))
         if watch is not None and update.stage not in PREPARING:
@@ -100,12 +107,18 @@ class Updates:
         pickup = await self._pickup(claim, recorded)
         try:
             plan, can_go_back = await self._plan(claim, update, pickup)
-            if recorded is None:
-                await self._record(claim, update, ticket=pickup.ticket)
+            if update != recorded:
+                await self._record(claim, update, ticket=pickup.ticket if recorded is None else None)
             # Whoever calls it off takes the device away, also in the meantime.
             self._loans.of(claim)
+        except RejectedError as why:
+            if update.stage is Stage.STAGING:
+                raise
+            return Served(await self._give_up(claim, update, why), self._terms(None))
         except LostRaceError:
-            await self._close_if_over(claim.run)
+            # It may have ended, and been let go, while its file was brought.
+            self._runs.add(claim.run)
+            await self.let_go_of_ended()
             raise
         terms = self._terms(plan, can_go_back=can_go_back)
         if watch is None:
@@ -169,7 +182,7 @@ class Updates:
         is_given_up = (watch.update.stage, stage) == (Stage.ASTRAY, Stage.STUCK)
         if (stage is not seen or stage is watch.update.stage) and not is_given_up:
             raise SuspiciousError(f"nobody has seen that the update is {stage}")
-        runs = watch.told.version or watch.update.runs
+        runs = version_told(watch.told.version) or watch.update.runs
         await self._record(claim, replace(watch.update.becomes(stage), runs=runs))
         self._around.crash.reached(CrashPoint.STEP_CHECKPOINTED)
         if stage not in PREPARING | {Stage.TRIGGERED, Stage.INSTALLING, Stage.REVERTING}:
@@ -183,8 +196,7 @@ class Updates:
         Raises:
             RejectedError: it has not.
         """
-        watch = self._watches.get(claim.run)
-        update = claim.update if watch is None else watch.update
+        update = self._known(claim)
         if update is None or update.stage is Stage.STAGING:
             if outcome not in {Outcome.REFUSED, Outcome.EXPIRED, Outcome.FAILED}:
                 raise RejectedError("nothing was installed")
@@ -199,23 +211,24 @@ class Updates:
         Raises:
             RejectedError: it is in the middle of one.
         """
-        watch = self._watches.get(claim.run)
-        update = claim.update if watch is None else watch.update
+        update = self._known(claim)
         if update is not None and update.stage in UNDER_WAY:
             raise RejectedError(f"the update is {update.stage}: the device is nobody else's")
 
     async def let_go(self, run: int) -> None:
         """Look at a device no more, and serve nothing to it."""
+        self._runs.discard(run)
+        self._given_up.pop(run, None)
         watch = self._watches.pop(run, None)
         if watch is not None:
             self._confirmations.ignore(watch)
         await self._images.withdraw(run)
 
-    async def _close_if_over(self, run: int) -> None:
-        """Serve nothing for a run that has ended while its file was brought."""
-        row = await self._store.read(partial(inbox.by_run, run=run))
-        if row is None or row.state in FINAL:
-            await self.let_go(run)
+    async def let_go_of_ended(self) -> None:
+        """Let those go that were ended elsewhere: by a person, by the time, by losing all who worked them."""
+        if self._runs:
+            for run in await self._store.read(partial(updates.ended, runs=tuple(self._runs))):
+                await self.let_go(run)
 
     def _beginning(self, claim: Claim) -> Update:
         """What is to be recorded first: which file, and which version runs now."""
@@ -225,15 +238,30 @@ class Updates:
         if device is None or recipe is None:
             raise RejectedError("the device cannot be updated any more")
         held = device.shadow.state.get(ReadingName(recipe.running))
-        if held is None or held.live_at is None or held.value is None:
+        earlier = "" if held is None or held.live_at is None else version_told(held.value)
+        if not earlier:
             raise RejectedError("the device does not tell which version runs")
         return Update(
             stage=Stage.STAGING,
             artifact=image.artifact,
             sha256=image.sha256,
-            earlier=str(held.value)[:_VERSION],
+            earlier=earlier,
             wanted=image.version,
         )
+
+    def _known(self, claim: Claim) -> Update | None:
+        """Where an update stands."""
+        watch = self._watches.get(claim.run)
+        known = claim.update if watch is None else watch.update
+        return self._given_up.get(claim.run, known)
+
+    async def _give_up(self, claim: Claim, update: Update, why: RejectedError) -> Update:
+        """End an update that is under way where its device can be asked and sent nothing more."""
+        over = update.becomes(Stage.STUCK if update.stage in _WAY_BACK else Stage.SILENT)
+        await self._record(claim, over)
+        self._given_up[claim.run] = over
+        log.warning("update given up", extra=fields_of(claim) | {"stage": update.stage, "why": str(why)})
+        return over
 
     def _image(self, claim: Claim) -> Image:
         given = claim.asked.command.arguments
@@ -279,7 +307,10 @@ class Updates:
         try:
             image = way_back if update.stage in _WAY_BACK and way_back else self._image(claim)
             return await self._images.serve(claim.run, claim.device, image, pickup)
-        except (RejectedError, TransientError):
+        except (RejectedError, SuspiciousError, TransientError) as why:
+            if update.stage is Stage.STAGING and isinstance(why, SuspiciousError):
+                # Its file was damaged this very moment: it is found out, and fetched again.
+                raise TransientError(str(why)) from why
             if update.stage is Stage.STAGING:
                 raise
             # It is looked what becomes of it all the same.
@@ -307,7 +338,7 @@ class Updates:
 
     async def _not_sent(self, claim: Claim, before: Update, *, is_last: bool) -> None:
         watch = self._watch(claim)
-        watch.ready = 0
+        watch.begins_anew()
         if not is_last:
             return
         await self._store.write(partial(self._take_back, claim, before))

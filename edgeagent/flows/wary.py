@@ -22,7 +22,7 @@ from edgeagent.contracts.policy import Level, Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.contracts.update import Stage
-from edgeagent.core.firmware import UNDER_WAY, Served, Sight, Update
+from edgeagent.core.firmware import UNDER_WAY, Served, Sight, Update, most_questions
 from edgeagent.core.gate.judging import judge
 from edgeagent.core.gate.verdict import Accept, Hold, Moment, Refuse
 from edgeagent.core.gate.world import World
@@ -36,8 +36,6 @@ from edgeagent.ports.desk import LendingDesk
 
 log = logging.getLogger(__name__)
 
-_MOST_QUESTIONS: Final = 16
-_MOST_OF_AN_UPDATE: Final = 1000
 _OUTCOMES: Final = {Reason.EXPIRED: Outcome.EXPIRED}
 
 
@@ -92,7 +90,7 @@ class WaryDesk:
         """Send a step, if it is the next one and the gate still says so."""
         evidence = self._evidence(claim).of(part, backward=step.is_backward)
         if not step.acts:
-            if evidence.questions >= (_MOST_OF_AN_UPDATE if _is_update(claim) else _MOST_QUESTIONS):
+            if evidence.questions >= evidence.most_questions:
                 raise SuspiciousError("it asks the device too much")
             self._note(claim, lambda _: replace(evidence, questions=evidence.questions + 1))
             return await self._desk.publish(claim, step, part)
@@ -133,7 +131,8 @@ class WaryDesk:
         """Have an update's file served to its device, and say where the update stands."""
         self._evidence(claim)
         served = await self._desk.serve(claim)
-        self._note(claim, lambda seen: replace(seen, update=served.update))
+        most = most_questions(served.terms)
+        self._note(claim, lambda seen: replace(seen, update=served.update, most_questions=most))
         return served
 
     async def await_progress(self, claim: Claim, *, within: timedelta) -> Sight:

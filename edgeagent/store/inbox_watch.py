@@ -11,9 +11,11 @@ from edgeagent.ids import CommandId, DeviceId
 from edgeagent.store.database import Snapshot, SqlValue
 from edgeagent.store.inbox_row import Now
 
+# An update that was set off runs to its end, which may be hours after the time of its command.
 _OVERDUE: Final = """
 SELECT command, device, state, reason FROM inbox
  WHERE state IN ('held', 'queued', 'waiting', 'running')
+   AND NOT (action = 'install' AND sent = 1 AND state IN ('queued', 'running'))
    AND CASE WHEN local_boot IS NULL THEN expires_at <= :before
             ELSE local_boot <> :boot OR local_until <= :until END
  ORDER BY run LIMIT :most

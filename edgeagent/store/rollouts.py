@@ -12,6 +12,7 @@ from edgeagent.contracts.reasons import Reason
 from edgeagent.core.rollout import Course, Tally, Word
 from edgeagent.ids import CommandId, command_id
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
+from edgeagent.store.inbox_row import Now
 
 _HELD_BACK: Final = """
 state = 'waiting' AND reason IN (
@@ -26,7 +27,9 @@ WITH RECURSIVE lists (command) AS (
              WHERE lane = :lane AND {_HELD_BACK} AND command > lists.command)
       FROM lists WHERE command IS NOT NULL
 )
-SELECT command FROM lists WHERE command IS NOT NULL LIMIT :most
+SELECT command FROM lists WHERE command IS NOT NULL
+ ORDER BY EXISTS (SELECT 1 FROM rollouts r WHERE r.command = lists.command AND r.course <> 'going'), command
+ LIMIT :most
 """  # noqa: S608 - constant text
 _HELD_BACK_OF: Final = f"""
 SELECT run FROM inbox INDEXED BY inbox_held_back
@@ -51,6 +54,19 @@ SELECT count(*) FROM inbox i INDEXED BY inbox_installs
 _UNDER_WAY: Final = """
 SELECT count(*) FROM inbox INDEXED BY inbox_updating
  WHERE action = 'install' AND (state = 'running' OR (sent = 1 AND state IN ('queued', 'waiting')))
+"""
+_RUNNING: Final = """
+SELECT count(*) FROM inbox INDEXED BY inbox_updating
+ WHERE action = 'install' AND (state = 'running' OR (sent = 1 AND state IN ('queued', 'waiting')))
+   AND state = 'running' AND lane = :lane
+"""
+# What is worked by others, or shares what they work, takes no place before its turn.
+_NEXT_IN_LINE: Final = """
+SELECT count(*) FROM inbox i INDEXED BY inbox_queued_installs
+ WHERE i.action = 'install' AND i.state = 'queued' AND i.sent = 0
+   AND NOT EXISTS (SELECT 1 FROM locks l
+                    WHERE (l.device = i.device OR l.parent = i.parent) AND l.token IS NOT NULL
+                      AND l.boot = :boot AND l.incarnation = :incarnation AND l.lease_until > :now)
 """
 _WORD: Final = "SELECT course, forgiven FROM rollouts WHERE command = :command"
 _SAY: Final = """
@@ -90,7 +106,7 @@ class Saying:
 
 
 def held_back(db: Snapshot, lane: Tier, most: int) -> list[CommandId]:
-    """The commands of a lane of which any device is held back, at most so many."""
+    """The commands of a lane of which any device is held back, at most so many; first those that go on."""
     return [command_id(str(row[0])) for row in db.rows(_LISTS, {"lane": lane, "most": most})]
 
 
@@ -126,13 +142,25 @@ def tally(db: Snapshot, command: CommandId) -> Tally:
         bad=bad,
         under_way=count("running") + count("queued", "waiting", sent=True),
         queued=count("queued", sent=False),
-        left=count("queued", "waiting", sent=False),
+        left=count("held", "queued", "waiting", sent=False),
     )
 
 
 def under_way(db: Snapshot) -> int:
     """How many devices are being updated."""
     row = db.row(_UNDER_WAY)
+    return 0 if row is None else int(row[0])
+
+
+def running(db: Snapshot, lane: Tier) -> int:
+    """How many devices are being updated by a lane, right now."""
+    row = db.row(_RUNNING, {"lane": lane})
+    return 0 if row is None else int(row[0])
+
+
+def next_in_line(db: Snapshot, now: Now) -> int:
+    """How many updates stand queued whose devices are worked by nobody."""
+    row = db.row(_NEXT_IN_LINE, now.parameters)
     return 0 if row is None else int(row[0])
 
 

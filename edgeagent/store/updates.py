@@ -5,16 +5,22 @@ it is seen; which may follow which is decided in ``core/firmware``.
 """
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Final
 
 from edgeagent.contracts.update import Stage
 from edgeagent.core.firmware import Update
 from edgeagent.errors import BrokenInvariantError
 from edgeagent.ids import ArtifactId, DeviceId, Digest
-from edgeagent.store.database import Snapshot, Transaction
+from edgeagent.store.database import Snapshot, SqlValue, Transaction
 
 _OF: Final = """
 SELECT stage, artifact, sha256, earlier, wanted, percent, runs FROM updates WHERE run = :run
+"""
+_IS_WORKED: Final = "SELECT 1 FROM inbox WHERE run = :run AND state IN ('queued', 'running')"
+_UNDER_WAY: Final = """
+SELECT u.run FROM inbox i INDEXED BY inbox_updating JOIN updates u ON u.run = i.run
+ WHERE i.action = 'install' AND (i.state = 'running' OR (i.sent = 1 AND i.state IN ('queued', 'waiting')))
 """
 _TICKET_OF: Final = "SELECT ticket FROM updates WHERE run = :run"
 _BEGIN: Final = """
@@ -22,7 +28,8 @@ INSERT INTO updates (run, device, stage, ticket, artifact, sha256, earlier, want
 VALUES (:run, :device, :stage, :ticket, :artifact, :sha256, :earlier, :wanted, :percent, :runs, :at)
 """
 _SAVE: Final = """
-UPDATE updates SET stage = :stage, percent = :percent, runs = :runs, at = :at WHERE run = :run
+UPDATE updates SET stage = :stage, earlier = :earlier, percent = :percent, runs = :runs, at = :at
+ WHERE run = :run
 """
 # Only what the device may still be at.
 _CALL_OFF: Final = """
@@ -36,6 +43,16 @@ def of(db: Snapshot, run: int) -> Update | None:
     """What is recorded of the update of a run; None where it has not begun."""
     row = db.row(_OF, {"run": run})
     return None if row is None else _update(row)
+
+
+def ended(db: Snapshot, runs: Sequence[int]) -> list[int]:
+    """Those of some runs that are neither worked nor about to be."""
+    return [run for run in runs if db.row(_IS_WORKED, {"run": run}) is None]
+
+
+def under_way(db: Snapshot) -> set[int]:
+    """The runs whose devices are being updated."""
+    return {int(row[0]) for row in db.rows(_UNDER_WAY)}
 
 
 def ticket_of(db: Snapshot, run: int) -> str | None:
@@ -68,14 +85,13 @@ def begin(tx: Transaction, run: int, device: DeviceId, update: Update, *, ticket
 
 
 def save(tx: Transaction, run: int, update: Update, *, at: str) -> None:
-    """Record where an update stands; what it is and what was before it stay as they were first recorded.
+    """Record where an update stands; what it is stays as it was first recorded.
 
     Raises:
         BrokenInvariantError: it has not begun.
     """
-    moved = tx.execute(
-        _SAVE, {"run": run, "stage": update.stage, "percent": update.percent, "runs": update.runs, "at": at}
-    )
+    told: dict[str, SqlValue] = {"percent": update.percent, "runs": update.runs, "earlier": update.earlier}
+    moved = tx.execute(_SAVE, told | {"run": run, "stage": update.stage, "at": at})
     if moved != 1:
         raise BrokenInvariantError(f"the update of run {run} has not begun")
 

@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.update import Overdue, Runs, Stage
 from edgeagent.core.confirmation import Denied
-from edgeagent.core.firmware import NEXT, OUTCOMES, UNDER_WAY, Sight, Terms, Update, following
+from edgeagent.core.firmware import (
+    NEXT,
+    OUTCOMES,
+    UNDER_WAY,
+    Sight,
+    Terms,
+    Update,
+    following,
+    most_questions,
+    pace,
+)
 from edgeagent.core.updating import Course
 from edgeagent.errors import RejectedError
 from edgeagent.ids import artifact_id, digest
@@ -22,6 +32,7 @@ SOAK = timedelta(minutes=5)
 LASTS = timedelta(minutes=20)
 TERMS = Terms(soak=SOAK, lasts=LASTS, steps=2, can_go_back=True)
 LATE = LASTS + 3 * SOAK
+RATHER_LATE = LASTS + 2 * SOAK + timedelta(seconds=1)
 DENIED = Course(denied=Denied(Reason.DEVICE_REFUSED, "no"))
 BACK = Course(gone=True, back=True)
 
@@ -113,6 +124,10 @@ def test_an_update_that_is_waited_for_long_enough_comes_to_an_end_or_to_its_way_
         (Stage.SOAKING, stayed(Runs.OTHER), Stage.ASTRAY),
         (Stage.SOAKING, Sight(runs=Runs.WANTED, waited=LATE), Stage.ASTRAY),
         (Stage.SOAKING, Sight(waited=LATE), Stage.SILENT),
+        # What runs late is given the time to stay: a good device is not taken back, nor a kept one set off.
+        (Stage.SOAKING, Sight(runs=Runs.WANTED, waited=RATHER_LATE), Stage.SOAKING),
+        (Stage.INSTALLING, Sight(runs=Runs.EARLIER, waited=RATHER_LATE), Stage.INSTALLING),
+        (Stage.INSTALLING, Sight(runs=Runs.OTHER, waited=RATHER_LATE), Stage.ASTRAY),
         (Stage.ASTRAY, Sight(), Stage.ASTRAY),
         (Stage.ASTRAY, Sight(course=DENIED), Stage.STUCK),
         (Stage.REVERTING, Sight(runs=Runs.EARLIER), Stage.REVERTING),
@@ -120,6 +135,8 @@ def test_an_update_that_is_waited_for_long_enough_comes_to_an_end_or_to_its_way_
         (Stage.REVERTING, stayed(Runs.OTHER), Stage.REVERTING),
         (Stage.REVERTING, stayed(Runs.OTHER, course=BACK), Stage.STUCK),
         (Stage.REVERTING, Sight(waited=LATE), Stage.STUCK),
+        (Stage.REVERTING, Sight(runs=Runs.EARLIER, waited=RATHER_LATE), Stage.REVERTING),
+        (Stage.REVERTING, Sight(runs=Runs.WANTED, waited=RATHER_LATE), Stage.STUCK),
     ],
 )
 def test_what_follows_from_what_is_seen(stage: Stage, sight: Sight, expected: Stage) -> None:
@@ -128,3 +145,13 @@ def test_what_follows_from_what_is_seen(stage: Stage, sight: Sight, expected: St
 
 def test_without_a_way_back_none_is_tried() -> None:
     assert following(Stage.ASTRAY, Sight(), replace(TERMS, can_go_back=False)) is Stage.STUCK
+
+
+@pytest.mark.parametrize("soak", [timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)], ids=str)
+@pytest.mark.parametrize("lasts", [timedelta(minutes=1), timedelta(days=1)], ids=str)
+def test_as_many_questions_are_allowed_as_an_update_asks_that_takes_its_time(
+    soak: timedelta, lasts: timedelta
+) -> None:
+    terms = Terms(soak=soak, lasts=lasts, steps=1)
+
+    assert most_questions(terms) * pace(terms) > 2 * (lasts + 2 * soak)

@@ -1,12 +1,16 @@
 """How many devices of a list may be begun."""
 
+from datetime import timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.rollout import FirmwareRule
-from edgeagent.core.rollout import Course, Room, Tally, Word, room
+from edgeagent.core.profile.load import load
+from edgeagent.core.rollout import Course, Room, Tally, Word, reckoned, room
+from edgeagent.profiles.shipped import shipped_profiles
 
 pytestmark = pytest.mark.requirement("F5")
 
@@ -72,3 +76,14 @@ def test_never_more_than_the_limit_are_begun(
 
     assert found.number <= max(0, parallel - at_hub)
     assert (found.number == 0) is (found.why is not None)
+
+
+def test_an_update_is_reckoned_to_last_until_the_new_version_has_stayed() -> None:
+    minute = timedelta(minutes=1)
+    plug = next(each for each in map(load, shipped_profiles()) if each.id == "tasmota").firmware
+    assert plug is not None
+    allowed = sum((each.within + (each.returns or 0 * minute) for each in plug.steps), plug.settles)
+
+    assert reckoned(FirmwareRule(soak=3 * minute), plug) == allowed + 3 * minute
+    assert reckoned(FirmwareRule(soak=3 * minute, patience=8 * minute), plug) == 11 * minute
+    assert reckoned(FirmwareRule(soak=3 * minute, longest=7 * minute), plug) == 7 * minute

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,9 @@ from edgeagent.clock import EPOCH as YEAR_1970
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.command import Command
 from edgeagent.contracts.policy import ActionRule, Tier, id_of_key
+from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.rollout import FirmwareRule
+from edgeagent.core.lease import Parent, Terms
 from edgeagent.core.lifecycle import State
 from edgeagent.flows import claims
 from edgeagent.flows.calling_off import CallingOff
@@ -44,8 +47,10 @@ class Rolling:
             version=self.policies, actions=actions, firmware=rule, artifacts=artifacts or {}
         )
 
-    async def lists(self, number: int, *, first: int = 1, days: int = 3) -> Command:
-        """Let a list of so many devices stand queued, as the gate has let it in."""
+    async def lists(
+        self, number: int, *, first: int = 1, days: int = 3, bridged: int = 0, held: bool = False
+    ) -> Command:
+        """Let a list of so many devices stand queued, the first few behind one bridge, or all held."""
         devices = [device_id(f"plug-{each}") for each in range(first, first + number)]
         command = self.hub.command(
             ActionName.INSTALL,
@@ -57,23 +62,26 @@ class Rolling:
         envelope = self.hub.signed(command)
 
         def queue(tx: Transaction) -> None:
-            for device in devices:
-                inbox.insert(tx, self._row(command, device, envelope), State.QUEUED, None)
+            for place, device in enumerate(devices):
+                row = self._row(command, device, envelope)
+                parent = Parent("attic", 1) if place < bridged else None
+                to = (State.HELD, Reason.NEEDS_APPROVAL) if held else (State.QUEUED, None)
+                inbox.insert(tx, replace(row, terms=Terms(parent=parent)), *to)
 
         await self.hub.store.write(queue)
         return command
 
-    async def begins(self, takers: int = 50) -> list[DeviceId]:
+    async def begins(self, takers: int = 50, *, most: int = 1000) -> list[DeviceId]:
         """Let so many ask for work; tells what was begun."""
-        return [each.row.device for each in (await self.claimed(takers)).found]
+        return [each.row.device for each in (await self.claimed(takers, most=most)).found]
 
-    async def claimed(self, takers: int = 50) -> Claimed:
-        """Let so many ask for work."""
+    async def claimed(self, takers: int = 50, *, most: int = 1000) -> Claimed:
+        """Let so many ask for work, of a lane that works at most so many."""
         asking = [Taker(f"worker-{each}", f"{len(self.taken) + each:032x}") for each in range(takers)]
         wanted = Wanted(
             lane=LANE,
             takers=asking,
-            most=1000,
+            most=most,
             now=self.hub.lease_time(),
             wall=self.hub.clock.wall(),
             stamp=self.hub.now.around.stamp(),

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from edgeagent.contracts.artifact import ArtifactFacts
 from edgeagent.contracts.mqtt import Outgoing
 from edgeagent.core.catalogue import Artifact, Catalogue, Signed
-from edgeagent.errors import RejectedError, StorageError
+from edgeagent.errors import RejectedError, StorageError, SuspiciousError
 from edgeagent.ids import ArtifactId, DeviceId, Digest
 from edgeagent.ports.firmware import Image, Pickup
 from tests.support.clocks import NOON
@@ -120,6 +120,8 @@ class Shelf:
         images: what may be installed.
         served: for which runs something is served, and under which address.
         is_empty: whether nothing was fetched yet.
+        is_damaged: whether a file is another one when it is served.
+        is_mistaken: whether it is to raise what it never raises; None once it has.
         tickets: of all that was served, in this order.
         is_open: set while whoever wants a file need not wait for it.
     """
@@ -128,6 +130,8 @@ class Shelf:
         self.images = list(images)
         self.served: dict[int, tuple[Image, str]] = {}
         self.is_empty = False
+        self.is_damaged = False
+        self.is_mistaken: bool | None = False
         self.tickets: list[str] = []
         self.is_open = asyncio.Event()
         self.is_open.set()
@@ -151,6 +155,9 @@ class Shelf:
 
     def find(self, artifact: ArtifactId, sha256: Digest) -> Image:
         """One of them."""
+        if self.is_mistaken:
+            self.is_mistaken = None
+            raise SuspiciousError("a mistake")
         for image in self.images:
             if (image.artifact, image.sha256) == (artifact, sha256):
                 return image
@@ -167,6 +174,8 @@ class Shelf:
         await self.is_open.wait()
         if self.is_empty:
             raise StorageError(f"{image.artifact} is not here yet")
+        if self.is_damaged:
+            raise SuspiciousError("a verified file is not as long as it was")
         self.served[run] = (image, f"http://192.0.2.1:8080/{run}/{device}/{image.sha256[:8]}")
         return self.served[run][1]
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -41,10 +41,10 @@ IMAGE: Final = Image(artifact=artifact_id("player-2.0.0"), sha256=digest("2" * 6
 BEFORE: Final = Image(artifact=artifact_id("player-1.0.0"), sha256=digest("1" * 64), version=OLD)
 
 
-@pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+@asynccontextmanager
+async def updating_hub(folder: Path) -> AsyncIterator[Hub]:
     """A hub that may install the new image, and the old one again."""
-    async with new_hub(tmp_path) as made:
+    async with new_hub(folder) as made:
         made.shelf.images = [IMAGE, BEFORE]
         made.now.trust.catalogue = made.shelf.catalogue
         rule = ActionRule(tier=Tier.LOW)
@@ -54,6 +54,13 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
             artifacts={each.artifact: frozenset({each.sha256}) for each in (IMAGE, BEFORE)},
             firmware=FirmwareRule(soak=timedelta(seconds=2), patience=timedelta(seconds=20)),
         )
+        yield made
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    """Such a hub."""
+    async with updating_hub(tmp_path) as made:
         yield made
 
 

@@ -53,6 +53,15 @@ async def test_a_paused_list_begins_nothing_more_until_it_is_resumed_over_a_rest
         assert [each["reason"] for each in told] == ["seen", "seen"]
 
 
+async def test_a_list_that_waits_for_approval_can_be_paused_before_it_begins(tmp_path: Path) -> None:
+    async with new_rollout(tmp_path) as rolling:
+        command = await rolling.lists(2, held=True)
+
+        paused = await desk(rolling).pause(command.id, SEEN, ANNA)
+
+        assert (paused.course, paused.left) == ("paused", 2)
+
+
 async def test_a_stopped_list_goes_on_once_a_person_has_seen_what_ended_badly(tmp_path: Path) -> None:
     async with new_rollout(tmp_path, parallel=1, stop_after=1) as rolling:
         command = await rolling.lists(3)

@@ -225,3 +225,54 @@ async def test_more_devices_than_are_looked_at_at_once_are_held_back_to_the_last
         assert await rolling.begins() == []
         assert await rolling.stands(lists[0]) == {"running": 1, "waiting rollout_limit": 199}
         assert await rolling.stands(lists[1]) == {"waiting rollout_limit": 200}
+
+
+async def test_many_lists_cost_no_more_rows_than_one(tmp_path: Path) -> None:
+    async with new_rollout(tmp_path, parallel=2) as rolling:
+        lists = [await rolling.lists(1, first=number) for number in range(1, 31)]
+        begun = await rolling.begins(2)
+        assert len(begun) == 2
+        before = len(await rolling.hub.audited(AuditKind.COMMAND_QUEUED, AuditKind.COMMAND_WAITING))
+
+        for _ in range(5):
+            [command] = [each for each in lists if begun[0] in each.devices]
+            await rolling.ends(command, [begun.pop(0)], State.SUCCEEDED)
+            begun += await rolling.begins(2)
+            assert len(begun) == 2
+
+        after = len(await rolling.hub.audited(AuditKind.COMMAND_QUEUED, AuditKind.COMMAND_WAITING))
+        # One is let go on for each that has ended.
+        assert after - before <= 28 + 5
+
+
+async def test_those_behind_one_bridge_keep_no_place_from_others(tmp_path: Path) -> None:
+    async with new_rollout(tmp_path, parallel=3) as rolling:
+        command = await rolling.lists(20, bridged=10)
+        lamps = command.devices[:10]
+        begun = await rolling.begins()
+        assert [each in lamps for each in begun] == [True, False, False]
+
+        for _ in range(4):
+            await rolling.ends(command, [begun.pop()], State.SUCCEEDED)
+            begun += await rolling.begins()
+            assert len(begun) == 3
+
+        assert sum(each in lamps for each in begun) == 1
+
+
+@pytest.mark.requirement("L1")
+@pytest.mark.parametrize(("most", "updates"), [(4, 3), (1, 1)])
+async def test_updates_leave_a_place_of_their_lane_to_others(tmp_path: Path, most: int, updates: int) -> None:
+    async with new_rollout(tmp_path) as rolling:
+        command = await rolling.lists(6)
+        begun = await rolling.begins(most=most)
+        assert len(begun) == updates
+        assert await rolling.begins(most=most) == []
+
+        tv = await rolling.hub.television()
+        urgent = rolling.hub.command()
+        await rolling.hub.admits(urgent)
+
+        assert await rolling.begins(most=most) == list(urgent.devices)
+        assert (await rolling.stands(command))["waiting rollout_limit"] == 6 - updates
+        assert tv.effects == []

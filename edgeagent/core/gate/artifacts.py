@@ -75,7 +75,7 @@ def _unsigned(artifact: ArtifactId, sha256: Digest, world: World) -> Refuse | No
         return Refuse(Reason.ARTIFACT_UNSIGNED, f"{sha256[:_DIGITS]}… is not signed for as {artifact}")
     return (
         _doubted(listed, catalogue, world)
-        or _misfit(listed, world.appliance)
+        or misfit(listed, world.appliance)
         or _too_old(listed, catalogue, world.appliance)
     )
 
@@ -94,7 +94,8 @@ def _unserved(world: World) -> Refuse | None:
     return None if world.serves_files else Refuse(Reason.SERVES_NO_FILES)
 
 
-def _misfit(artifact: Artifact, appliance: Appliance | None) -> Refuse | None:
+def misfit(artifact: Artifact, appliance: Appliance | None) -> Refuse | None:
+    """Why a file is not for a device, whatever its version; None where it is, or where nobody can know."""
     if appliance is None:
         return None
     facts = artifact.facts

@@ -15,6 +15,8 @@ CREATE INDEX inbox_installs ON inbox (command, state, sent) WHERE action = 'inst
 -- What is under way at the hub.
 CREATE INDEX inbox_updating ON inbox (run)
  WHERE action = 'install' AND (state = 'running' OR (sent = 1 AND state IN ('queued', 'waiting')));
+-- What may be begun.
+CREATE INDEX inbox_queued_installs ON inbox (run) WHERE action = 'install' AND state = 'queued' AND sent = 0;
 -- What is held back.
 CREATE INDEX inbox_held_back ON inbox (lane, command, run)
  WHERE state = 'waiting' AND reason IN (
