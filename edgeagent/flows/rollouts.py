@@ -90,7 +90,12 @@ class Rollouts:
             found = self._room(tx, command, told, ahead=ahead)
             number, why = found.number, found.why
             for run in rollouts.held_back_of(tx, lane, command, _PAGE):
-                row = None if number <= 0 else inbox.by_run(tx, run)
+                if number <= 0:
+                    # The end of one of those that go before it lets it go on.
+                    told.held = True
+                    why = why or self._room(tx, command, told, ahead=ahead).why
+                    break
+                row = inbox.by_run(tx, run)
                 if row is None:
                     break
                 if not self._opening(row.device, wall, told).is_open:

@@ -89,6 +89,25 @@ async def test_what_cannot_be_over_before_the_window_closes_waits_for_the_next(t
         assert len(await rolling.begins()) == 1
 
 
+async def test_whoever_is_left_over_when_some_are_let_go_on_is_not_forgotten(tmp_path: Path) -> None:
+    async with new_rollout(tmp_path, parallel=2, canary=1) as rolling:
+        command = await rolling.lists(4)
+        [first] = await rolling.begins()
+        await rolling.ends(command, [first], State.SUCCEEDED)
+
+        claimed = await rolling.claimed()
+
+        assert len(claimed.found) == 2
+        assert await rolling.stands(command) == {
+            "succeeded": 1,
+            "running": 2,
+            "waiting rollout_limit": 1,
+        }
+        # Those who found nothing are to ask again when one of the two is over.
+        assert claimed.outlook is not None
+        assert claimed.outlook.is_left
+
+
 async def test_what_is_under_way_when_its_window_closes_is_left_to_its_end(tmp_path: Path) -> None:
     async with new_rollout(tmp_path, **NIGHT) as rolling:
         command = await rolling.lists(1)
