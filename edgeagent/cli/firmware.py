@@ -15,6 +15,7 @@ from edgeagent.contracts.reports.rollouts import (
     PlannedDevice,
     PlanReport,
     PlanRequest,
+    RolloutDevice,
     RolloutReport,
     RolloutsReport,
     SteerRequest,
@@ -159,7 +160,15 @@ def _show(arguments: argparse.Namespace, rollout: RolloutReport) -> int:
     waits = "" if rollout.waits is None else f" ({rollout.waits}: {rollout.waits.sentence})"
     print(f"left      {rollout.left}{waits}")
     table(
-        ("device", "stands", "runs", "why"),
-        [(each.device, each.state, each.runs or "-", each.meaning) for each in rollout.devices],
+        ("device", "stands", "update", "runs", "why"),
+        [(each.device, each.state, _stage(each), each.runs or "-", each.meaning) for each in rollout.devices],
     )
     return 0
+
+
+def _stage(device: RolloutDevice) -> str:
+    """How far its update is."""
+    update = device.update
+    if update is None:
+        return "-"
+    return str(update.stage) if update.percent is None else f"{update.stage} {update.percent} %"

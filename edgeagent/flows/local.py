@@ -146,7 +146,8 @@ def _busy(db: Snapshot, now: Now) -> frozenset[DeviceId]:
     return frozenset(held.device for held in locks.held(db, now))
 
 
-def _update(db: Snapshot, row: Row) -> UpdateReport | None:
+def update_of(db: Snapshot, row: Row) -> UpdateReport | None:
+    """How far the update of a command's row is; None where it is none, or has not begun."""
     update = updates.of(db, row.run) if row.action is ActionName.INSTALL else None
     if update is None:
         return None
@@ -180,7 +181,7 @@ def _report(db: Snapshot, row: Row, busy: frozenset[DeviceId]) -> CommandReport:
         received_at=EPOCH + timedelta(microseconds=row.received_at),
         expires_at=EPOCH + timedelta(microseconds=row.expires_at),
         last_error=row.last_error,
-        update=_update(db, row),
+        update=update_of(db, row),
         sha256=row.sha256,
         receipt=None if receipt is None else decode(Receipt, receipt, limit=COMMAND_BYTES),
     )

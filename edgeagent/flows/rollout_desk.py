@@ -33,6 +33,7 @@ from edgeagent.core.work import Ending
 from edgeagent.errors import RejectedError, UnknownError
 from edgeagent.flows.calling_off import CallingOff
 from edgeagent.flows.desk import Desk
+from edgeagent.flows.local import update_of
 from edgeagent.flows.planning import Planning
 from edgeagent.flows.settling import Ended, Settling
 from edgeagent.flows.worlds import Worlds
@@ -194,7 +195,7 @@ class HubRollouts:
             under_way=tally.under_way,
             left=len(left),
             waits=self._waits(db, command, left),
-            devices=[self._device(row) for row in rows] if whole else [],
+            devices=[self._device(db, row) for row in rows] if whole else [],
         )
 
     def _waits(self, db: Snapshot, command: CommandId, left: list[Row]) -> Reason | None:
@@ -205,7 +206,7 @@ class HubRollouts:
         is_open = any(rolling.opening(row.device, wall).is_open for row in left)
         return why or (None if is_open else Reason.ROLLOUT_WINDOW)
 
-    def _device(self, row: Row) -> RolloutDevice:
+    def _device(self, db: Snapshot, row: Row) -> RolloutDevice:
         appliance = self.worlds.around_device(row.device, row.local).appliance
         return RolloutDevice(
             device=row.device,
@@ -213,6 +214,7 @@ class HubRollouts:
             reason=row.reason,
             meaning="" if row.reason is None else row.reason.sentence,
             runs=None if appliance is None else appliance.version,
+            update=update_of(db, row),
         )
 
 

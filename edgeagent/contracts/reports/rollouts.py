@@ -7,6 +7,7 @@ from pydantic import Field
 
 from edgeagent.contracts.door import Contract
 from edgeagent.contracts.reasons import Reason
+from edgeagent.contracts.reports.commands import UpdateReport
 from edgeagent.contracts.scalars import (
     ArtifactIdField,
     CommandIdField,
@@ -97,6 +98,7 @@ class RolloutDevice(Contract):
         reason: why, where there is more to say.
         meaning: what that reason means.
         runs: the version that it tells now.
+        update: how far its update is; None while it has not begun.
     """
 
     device: DeviceIdField
@@ -104,6 +106,7 @@ class RolloutDevice(Contract):
     reason: Reason | None = Field(default=None, strict=False)
     meaning: str = ""
     runs: str | None = None
+    update: UpdateReport | None = None
 
 
 class RolloutReport(Contract):
