@@ -109,6 +109,10 @@ class Appliances:
         """Let it hear and act, and say nothing, until it is healed."""
         await self._do("fault", appliance, fault={"fault": "silent", "way": "said"})
 
+    async def lose_power(self, appliance: Appliance, *, write: int) -> None:
+        """Let its power fail in the middle of a write of its flash, the ``write``-th of its next update."""
+        await self._do("fault", appliance, fault={"fault": "brown_out", "nth": write, "times": 1})
+
     async def heal(self, appliance: Appliance) -> None:
         """Let it be as it should."""
         await self._do("heal", appliance)

@@ -2,8 +2,9 @@
 
 import shlex
 
-from firmware_sim.venue.cloud import HUB
+from firmware_sim.venue.approved import ARTIFACT, sha256
 from firmware_sim.venue.hub import program
+from firmware_sim.venue.policy import HUB
 from firmware_sim.venue.stage import Venue
 
 
@@ -11,6 +12,7 @@ def lines(venue: Venue) -> list[str]:
     """The lines, with words between them that say what each is for."""
     agent = f"{program()} --config {shlex.quote(str(venue.hub.config))}"
     machine, lamp = venue.appliances["Coffee machine"].id, venue.appliances["Mood lamp"].id
+    sensor = venue.appliances["Cellar air"].id
     return [
         "# metrics and health of the hub, for a browser or curl",
         f"curl http://{venue.hub.web}/metrics",
@@ -27,6 +29,11 @@ def lines(venue: Venue) -> list[str]:
         f"{agent} commands list",
         "",
         *_signed(venue, agent, machine, lamp),
+        "",
+        "# firmware: what may be installed, an update, and how the updates of lists stand",
+        f"{agent} artifacts list",
+        f"{agent} send {sensor} install artifact={ARTIFACT} digest={sha256()}",
+        f"{agent} firmware status",
         "",
         "# the audit trail; what was stopped by itself; what is kept for somebody to look at",
         f"{agent} audit list",

@@ -7,6 +7,7 @@ What it holds is read over HTTP with an auditor's login: that is the third witne
 import base64
 import hashlib
 import json
+import secrets
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,86 +18,19 @@ from typing import Final
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from firmware_sim.fields import Fields, InputError, Json, parse
+from firmware_sim.venue.approved import ARTIFACT, FAMILY, VERSION, image
 from firmware_sim.venue.children import Child, Children, Finished
 from firmware_sim.venue.errors import VenueError
 from firmware_sim.venue.evidence import Event, Stream
 from firmware_sim.venue.loopback import HOST
+from firmware_sim.venue.policy import HUB, written
 
-HUB: Final = "venue"
-"""The id of the one hub."""
 EDGEAGENT: Final = (sys.executable, "-m", "edgeagent")
 _STARTING: Final = 20.0
 _ANSWERING: Final = ClientTimeout(total=20.0)
 _PAGE: Final = 2000
 _OK: Final = range(200, 300)
 _TYPE: Final = "edgeagent."
-
-APPROVED: Final = ("plug-1.4.2", hashlib.sha256(b"a plug's firmware, approved").hexdigest())
-"""The one file that may be installed: the artifact's id, and its sha256."""
-ENOUGH: Final = 3
-"""So many refusals stop an origin's action; so many commands off the list do, too: ``OFF_LIST``."""
-OFF_LIST: Final = 3
-
-_ACTIONS: Final = ("power", "toggle", "brightness", "position", "color", "color_temperature", "identify")
-_RULE: Final = """
-[actions.{action}]
-tier = "medium"
-confirmation = "applied"
-"""
-# What the desk does every day is of the middle tier, which begins nothing while the hub cannot tell the time.
-_POLICY: Final = f"""hubs = ["{HUB}"]
-valid_for = "30d"
-
-[keys]
-desk = "desk.pem.pub"
-supplier = "supplier.pem.pub"
-clock = "clock.pem.pub"
-
-[roles.desk]
-kind = "command"
-keys = ["desk"]
-actions = {json.dumps(_ACTIONS)}
-devices = "*"
-
-[roles.installers]
-kind = "command"
-keys = ["desk", "supplier"]
-actions = ["install"]
-devices = "*"
-
-[roles.clock]
-kind = "time"
-keys = ["clock"]
-
-[roles.here]
-kind = "local_operator"
-hubs = ["{HUB}"]
-actions = "*"
-devices = "*"
-
-[tiers.medium]
-concurrency = 4
-
-[actions.reboot]
-tier = "high"
-[actions.reboot.approvals]
-at_hub = true
-
-[artifacts]
-"{APPROVED[0]}" = ["{APPROVED[1]}"]
-""" + "".join(_RULE.format(action=action) for action in (*_ACTIONS, "install"))
-_TERMS: Final = """
-[roles.rebooters]
-kind = "command"
-keys = ["desk"]
-actions = ["reboot"]
-devices = {devices}
-
-[breaker]
-refusals = {enough}
-off_target = {off_list}
-when_open = "quarantine"
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,58 +75,56 @@ class Cloud:
     def __init__(self, folder: Path, children: Children) -> None:
         self.folder = folder
         self.url = ""
-        self.policy_key = ""
-        """The public key that signs the policy, in hexadecimal."""
         self.keys: dict[str, str] = {}
         """The ids of the keys, by name."""
+        self.version = 0
+        """Of the policy that was published last."""
+        self._reboots: str | Sequence[str] = "*"
         self._children = children
         self._session: ClientSession | None = None
         self._read: dict[Stream, int] = dict.fromkeys(Stream, 0)
 
     @property
-    def policy(self) -> Path:
-        """The signed policy."""
-        return self.folder / "policy.json"
+    def repository(self) -> Path:
+        """What hubs read: the signed policy, and what is signed of files for devices."""
+        return self.folder / "issuer" / "repository"
 
     def token(self, who: str) -> Path:
         """The file with somebody's login."""
         return self.folder / f"{who}.token"
 
     async def prepare(self) -> None:
-        """Make keys and logins, and sign the policy.
+        """Make keys and logins, publish the policy, and sign for the one file that it lists.
 
         Raises:
             VenueError: one of them is refused.
         """
         self.folder.mkdir()
-        for name in ("policy", "desk", "supplier", "clock"):
-            made = await self.call("keys", "new", str(self.folder / f"{name}.pem"))
-            self.keys[name] = _word_after(made.out, "key")
-            if name == "policy":
-                self.policy_key = _word_after(made.out, "public")
+        (self.folder / "passphrase").write_text(f"{secrets.token_hex()}\n", "utf-8")
         for name, role in (("hub", f"hub:{HUB}"), ("issuer", "issuer"), ("audit", "audit")):
             made = await self.call("token", "new", name, role, "--tokens", str(self.folder / "tokens.toml"))
             self.token(name).touch(mode=0o600)
             self.token(name).write_text(made.out, "utf-8")
-        await self.sign_policy(1, reboots="*")
+        # The keys that the policy names are made with it.
+        await self._change("init", str(self.folder / "issuer"), "--policy", str(self._written()))
+        self.keys = {name: _id_of(self.folder / f"{name}.pem.pub") for name in ("desk", "supplier")}
+        await self._change("artifact", "role", "add", FAMILY, "--for", FAMILY, *self._issuer)
+        file = self.folder / f"{ARTIFACT}.bin"
+        file.write_bytes(image())
+        words = ("--id", ARTIFACT, "--group", FAMILY, "--family", FAMILY, "--model", "*")
+        await self._change("artifact", "add", str(file), *words, "--version", VERSION, *self._issuer)
 
-    async def sign_policy(self, version: int, *, reboots: str | Sequence[str]) -> None:
-        """Sign a policy; the queue goes on by the one that it was started with.
+    async def publish(self, *, reboots: Sequence[str]) -> None:
+        """Publish another policy.
 
         Args:
-            version: of it.
-            reboots: the devices that the desk may reboot; ``*`` for all.
+            reboots: the devices that the desk may reboot.
 
         Raises:
             VenueError: it is refused.
         """
-        terms = _TERMS.format(devices=json.dumps(reboots), enough=ENOUGH, off_list=OFF_LIST)
-        written, signed = self.folder / "policy.toml", self.policy.with_suffix(".new")
-        written.write_text(f"version = {version}\n{_POLICY}{terms}", "utf-8")
-        await self.call(
-            "policy", "sign", str(written), "--key", str(self.folder / "policy.pem"), "--out", str(signed)
-        )
-        signed.replace(self.policy)
+        self._reboots = reboots
+        await self._change("policy", "publish", str(self._written()), *self._issuer)
 
     async def start(self) -> Child:
         """Start the queue, and return once it listens.
@@ -201,7 +133,7 @@ class Cloud:
             VenueError: it does not start.
         """
         places = ("--database", self.folder / "queue.db", "--tokens", self.folder / "tokens.toml")
-        trust = ("--time-key", self.folder / "clock.pem", "--policy", self.policy)
+        trust = ("--time-key", self.folder / "clock.pem", "--repository", self.repository)
         words = ["serve", "--listen", f"{HOST}:0", *map(str, places + trust)]
         child = await self._children.start("cloud", [*EDGEAGENT, "issuer", *words], talks=True)
         told = await child.line(within=_STARTING)
@@ -228,8 +160,25 @@ class Cloud:
             raise VenueError(f"edgeagent issuer {' '.join(words[:2])}: {finished.err.strip()}")
         return finished
 
+    @property
+    def _issuer(self) -> tuple[str, str]:
+        return "--folder", str(self.folder / "issuer")
+
+    def _written(self) -> Path:
+        """The next version of the policy, as a file."""
+        self.version += 1
+        file = self.folder / "policy.toml"
+        file.write_text(written(self.version, reboots=self._reboots), "utf-8")
+        return file
+
+    async def _change(self, *words: str) -> None:
+        """``edgeagent issuer …`` with the offline keys."""
+        await self.call(*words, "--passphrase-file", str(self.folder / "passphrase"))
+
     async def sign(self, device: str, action: str, *further: str, key: str = "desk") -> Signed:
         """Sign a command at the desk, or with another key; ``further`` are its arguments and options.
+
+        ``device`` may be a list, with commas between.
 
         Raises:
             VenueError: it is refused.
@@ -301,6 +250,7 @@ def _command_in(envelope: bytes) -> str:
     return Fields(command, "command").text("id")
 
 
-def _word_after(printed: str, name: str) -> str:
-    words: Sequence[str] = printed.split()
-    return words[words.index(name) + 1]
+def _id_of(file: Path) -> str:
+    """The id of a public key: the sha256 of its 32 bytes, which end what its file holds (RFC 8410)."""
+    _, body, _ = file.read_text("utf-8").split("-----\n", 2)
+    return hashlib.sha256(base64.b64decode(body.partition("-")[0])[-32:]).hexdigest()

@@ -59,6 +59,7 @@ class Receipt:
     """How a command ended, by the cloud's record."""
 
     command: str
+    device: str
     outcome: str
     reason: str
     level: str
@@ -190,6 +191,7 @@ def _receipt(event: Event) -> Receipt:
     fields = Fields(event.data, event.id)
     return Receipt(
         command=fields.text("command"),
+        device=event.device,
         outcome=fields.text("outcome"),
         reason=_word(event.data.get("reason")),
         level=_word(event.data.get("level")),

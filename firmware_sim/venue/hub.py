@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from firmware_sim.fields import Fields, InputError, parse
+from firmware_sim.fields import Fields, InputError, Json, parse
 from firmware_sim.venue.appliances import Appliance
 from firmware_sim.venue.broker import Broker
 from firmware_sim.venue.children import Child, Children, Finished
-from firmware_sim.venue.cloud import EDGEAGENT, HUB, Cloud
+from firmware_sim.venue.cloud import EDGEAGENT, Cloud
 from firmware_sim.venue.errors import VenueError
 from firmware_sim.venue.loopback import HOST, free_port
+from firmware_sim.venue.policy import HUB
 
 _STARTING: Final = 30.0
 _LOOK: Final = 0.1
@@ -54,19 +55,20 @@ class Hub:
         """The id of its process."""
         return self._running().pid
 
-    def prepare(self, broker: Broker, line: str, cloud: Cloud) -> None:
+    def prepare(self, broker: Broker, line: str, shelf: str, cloud: Cloud) -> None:
         """Write its configuration.
 
         Args:
             broker: where its appliances are.
             line: the address under which it reaches the cloud.
-            cloud: whose login and policy it has.
+            shelf: the address from which it fetches files for devices.
+            cloud: whose login it has, and whose policy it reads.
         """
         self._folder.mkdir()
         token = self._folder / "queue.token"
         token.touch(mode=0o600)
         token.write_text(cloud.token("hub").read_text("utf-8"), "utf-8")
-        (self._folder / "policy.json").write_bytes(cloud.policy.read_bytes())
+        (self._folder / "root.json").write_bytes((cloud.repository / "metadata/1.root.json").read_bytes())
         self.config.write_text(
             _CONFIG.format(
                 hub=HUB,
@@ -75,7 +77,9 @@ class Hub:
                 port=broker.port,
                 broker=_quoted(broker.config),
                 line=line,
-                signer=cloud.policy_key,
+                repository=_quoted(cloud.repository),
+                shelf=shelf,
+                lan=f"{HOST}:{free_port()}",
                 web=self.web,
             ),
             "utf-8",
@@ -108,11 +112,17 @@ class Hub:
         self._worker = await self._children.start("worker", command)
         return self._worker
 
-    async def take_policy(self, cloud: Cloud) -> None:
-        """Give the agent the policy that was signed last: it reads it when it starts."""
-        await self._running().stop()
-        (self._folder / "policy.json").write_bytes(cloud.policy.read_bytes())
-        await self.start()
+    async def take_policy(self, version: int) -> None:
+        """Wait until it goes by a policy: it looks for another one every second.
+
+        Raises:
+            VenueError: it does not.
+        """
+        deadline = asyncio.get_running_loop().time() + _STARTING
+        while (held := await self._policy()) != version:
+            if asyncio.get_running_loop().time() > deadline:
+                raise VenueError(f"the hub goes by version {held} of the policy, not {version}")
+            await asyncio.sleep(_LOOK)
 
     async def approve(self, appliance: Appliance, command: str) -> None:
         """``edgeagent commands approve``, as soon as the command has come.
@@ -196,6 +206,14 @@ class Hub:
         sessions = [broker.nested(name) for name in broker.names()]
         return bool(sessions) and all(session.flag("connected", default=False) for session in sessions)
 
+    async def _policy(self) -> Json:
+        """The version that it goes by."""
+        told = await self.ask("--json", "status")
+        if told.status:
+            return None
+        policy = Fields(parse(told.out, "status"), "status").nested("policy")
+        return policy.take("version") if policy.has("version") else None
+
     def _running(self) -> Child:
         assert self._child is not None, "it is not started"  # noqa: S101 - our own mistake
         return self._child
@@ -234,8 +252,15 @@ url = "{line}"
 token_file = "queue.token"
 
 [policy]
-file = "policy.json"
-signer = "{signer}"
+source = {repository}
+root = "root.json"
+refresh = "1s"
+
+[artifacts]
+source = "{shelf}"
+
+[firmware]
+listen = "{lan}"
 
 [worker]
 high = "outside"

@@ -21,6 +21,7 @@ from firmware_sim.venue.evidence import FIRST_NUMBER, Evidence, Stream
 from firmware_sim.venue.hub import Hub
 from firmware_sim.venue.line import Line
 from firmware_sim.venue.listener import Listener
+from firmware_sim.venue.shelf import Shelf
 from firmware_sim.venue.telling import Teller
 from firmware_sim.venue.verdict import Asked
 
@@ -44,6 +45,7 @@ class Venue:
         self.teller = teller
         self.cloud = Cloud(folder / "cloud", children)
         self.line = Line()
+        self.shelf = Shelf(self.cloud.repository)
         self.hub = Hub(folder / "hub", children)
         self.listener = Listener()
         self.appliances = Appliances(folder, children)
@@ -66,8 +68,10 @@ class Venue:
         cloud = await self.cloud.start()
         await self.line.open(self.cloud.url)
         self.say(f"Cloud: the reference queue at {self.cloud.url} (process {cloud.pid}); it signs the time.")
-        self.hub.prepare(broker, self.line.url, self.cloud)
+        await self.shelf.open()
+        self.hub.prepare(broker, self.line.url, self.shelf.url, self.cloud)
         await self.hub.start()
+        await self.hub.take_policy(self.cloud.version)
         self.say(
             f"Hub: the real agent (process {self.hub.pid}). It reaches the cloud by a line at "
             f"{self.line.url}, which can be cut."
@@ -151,8 +155,8 @@ class Venue:
             "the receipt at the cloud",
         )
 
-    async def give(self, signed: Signed) -> None:
-        """Send a signed command that is to reach the hub.
+    async def give(self, signed: Signed, appliances: int = 1) -> None:
+        """Send a signed command that is to reach the hub, for so many appliances.
 
         Raises:
             VenueError: the queue does not take it.
@@ -162,7 +166,7 @@ class Venue:
             raise VenueError(
                 f"the queue refuses the command: {answer.text('reason')} {answer.text('detail')}"
             )
-        self.asked.commands.append(signed.id)
+        self.asked.commands += [signed.id] * appliances
 
     def expect(self, appliance: Appliance, action: str, times: int = 1) -> None:
         """Note that something was asked that will change an appliance."""
@@ -221,6 +225,7 @@ async def put_up(make: Make, folder: Path, children: Children, teller: Teller) -
     venue = Venue(folder, children, teller)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(venue.line.close)
+        stack.push_async_callback(venue.shelf.close)
         stack.push_async_callback(venue.cloud.close)
         # Before the line closes: whoever has gone holds no request open.
         stack.push_async_callback(children.close)

@@ -35,7 +35,7 @@ class Asked:
     """What was asked of the venue in all, to be held against what the appliances did.
 
     Attributes:
-        commands: the ids of the commands that were to reach the hub.
+        commands: the ids of the commands that were to reach the hub; one for a list, once for each of it.
         changes: how often each action was to change something, by appliance.
     """
 
@@ -110,7 +110,12 @@ def changed(evidence: Evidence, appliance: str, action: str, *, times: int, name
 
 
 def ended(
-    evidence: Evidence, command: str, *, outcomes: Collection[str], reason: str | None = None
+    evidence: Evidence,
+    command: str,
+    *,
+    outcomes: Collection[str],
+    reason: str | None = None,
+    on: tuple[str, str] | None = None,
 ) -> Statement:
     """How a command ended, by the one receipt of it at the cloud.
 
@@ -119,11 +124,12 @@ def ended(
         command: its id.
         outcomes: those that keep the promise.
         reason: the reason that the receipt has to give; None for any.
+        on: of a list, the id of one of its appliances and what people call it.
     """
-    receipts = evidence.receipts(command)
+    receipts = [one for one in evidence.receipts(command) if on is None or one.device == on[0]]
     fits = len(receipts) == 1 and _fits(receipts[0], outcomes, reason)
     wanted = " or ".join(outcomes) + (f", {reason.replace('_', ' ')}" if reason else "")
-    words = f"The cloud has one receipt of the command: {wanted}."
+    words = f"The cloud has one receipt of the command{'' if on is None else f' for {on[1]}'}: {wanted}."
     return Statement(words, "; ".join(one.words() for one in receipts) or "no receipt", fits)
 
 
@@ -166,12 +172,15 @@ def whole(evidence: Evidence) -> list[Statement]:
 def each_ended_once(evidence: Evidence, asked: Asked) -> Statement:
     """Whether every command that was to reach the hub has one end, and no other command has any."""
     ends = Counter(receipt.command for receipt in evidence.receipts())
-    wrong = [command for command in asked.commands if ends[command] != 1]
+    wrong = [command for command, times in Counter(asked.commands).items() if ends[command] != times]
     strangers = ends.keys() - set(asked.commands)
-    numbers = f"{len(asked.commands) - len(wrong)} of {len(asked.commands)}{_some(wrong)}"
+    known = len(set(asked.commands))
+    numbers = f"{known - len(wrong)} of {known}{_some(wrong)}"
     if strangers:
         numbers += f"; {len(strangers)} of commands that nobody gave{_some(strangers)}"
-    return Statement("Every command ended once.", numbers, not wrong and not strangers)
+    return Statement(
+        "Every command ended once, on each of its appliances.", numbers, not wrong and not strangers
+    )
 
 
 def nothing_else_done(evidence: Evidence, asked: Asked) -> Statement:

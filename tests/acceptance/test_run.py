@@ -110,6 +110,7 @@ def _parent(pid: int) -> int | None:
 @pytest.mark.requirement(
     "Q1", "Q2", "Q3", "T4", "T5", "T7", "C2", "I3", "R5", "U1", "M7", "F6", "W1", "B4", "B5"
 )
+@pytest.mark.requirement("F1", "F2", "F4", "F5")
 @pytest.mark.parametrize("broker", ["mosquitto", "iotcore"])
 def test_a_venue_plays_all_chapters_and_everything_is_true(broker: str, short: Path) -> None:
     with venue(short, "--once", "--broker", broker) as running:
@@ -117,7 +118,13 @@ def test_a_venue_plays_all_chapters_and_everything_is_true(broker: str, short: P
 
     assert status == 0, running.said
     assert "FALSE" not in running.said
-    for title in ("7  The cloud cut off", "8  A reboot", "9  Incident: a burst", "10  Incident: commands"):
+    for title in (
+        "7  The cloud cut off",
+        "8  A reboot",
+        "9  Incident: a burst",
+        "10  Incident: commands",
+        "11  Firmware",
+    ):
         assert title in running.said
     assert ("not judged" in running.said) == (broker == "iotcore")
     assert list(short.iterdir()) == []

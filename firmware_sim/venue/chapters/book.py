@@ -7,6 +7,7 @@ from firmware_sim.venue.chapters.command import COMMAND
 from firmware_sim.venue.chapters.crash import CRASH
 from firmware_sim.venue.chapters.cut import CUT
 from firmware_sim.venue.chapters.expired import EXPIRED
+from firmware_sim.venue.chapters.firmware import FIRMWARE
 from firmware_sim.venue.chapters.off_list import OFF_THE_LIST
 from firmware_sim.venue.chapters.readings import READINGS
 from firmware_sim.venue.chapters.replay import REPLAY
@@ -25,4 +26,5 @@ BOOK: Final[tuple[Chapter, ...]] = (
     WORKER,
     UNAPPROVED,
     OFF_THE_LIST,
+    FIRMWARE,
 )

@@ -3,7 +3,7 @@
 from typing import Final
 
 from firmware_sim.venue.chapters.chapter import Chapter
-from firmware_sim.venue.cloud import HUB
+from firmware_sim.venue.policy import HUB
 from firmware_sim.venue.stage import Venue
 from firmware_sim.venue.verdict import Statement, done, ended
 

@@ -7,7 +7,7 @@ from typing import Final
 from firmware_sim.venue.appliances import Appliance
 from firmware_sim.venue.chapters.chapter import Chapter
 from firmware_sim.venue.chapters.trail import Story
-from firmware_sim.venue.cloud import OFF_LIST
+from firmware_sim.venue.policy import OFF_LIST
 from firmware_sim.venue.stage import Venue
 from firmware_sim.venue.verdict import Statement, done, ended, stopped
 
@@ -52,11 +52,11 @@ async def _overtaken(venue: Venue, withdrawn: Sequence[Appliance]) -> list[State
         await venue.give(reboot)
     listed = [one.id for one in venue.appliances.all if one not in withdrawn]
     await asyncio.gather(
-        cloud.sign_policy(2, reboots=listed),
+        cloud.publish(reboots=listed),
         *(hub.approve(one, reboot.id) for one, reboot in zip(withdrawn, reboots, strict=True)),
     )
-    venue.say("Then another policy takes their appliances off the desk's list; the agent starts with it.")
-    await hub.take_policy(cloud)
+    venue.say("Then another policy is published that takes their appliances off the desk's list.")
+    await hub.take_policy(cloud.version)
     await hub.start_worker()
     await venue.until_ended(*(reboot.id for reboot in reboots))
     return [

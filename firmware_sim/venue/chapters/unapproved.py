@@ -6,15 +6,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from firmware_sim.venue.approved import ARTIFACT, sha256
 from firmware_sim.venue.chapters.chapter import Chapter
 from firmware_sim.venue.chapters.trail import Story
-from firmware_sim.venue.cloud import APPROVED, ENOUGH, Signed
+from firmware_sim.venue.cloud import Signed
+from firmware_sim.venue.policy import ENOUGH
 from firmware_sim.venue.stage import Venue
 from firmware_sim.venue.verdict import Statement, done, ended, stopped
 
 _BURST: Final = 5
 _AT_ONCE: Final = 3
-_ARTIFACT, _GOOD = APPROVED
 _BAD: Final = hashlib.sha256(b"something else").hexdigest()
 
 
@@ -23,16 +24,16 @@ async def _play(venue: Venue) -> list[Statement]:
     few = asyncio.Semaphore(_AT_ONCE)
 
     async def install(digest: str) -> Signed:
-        words = (f"artifact={_ARTIFACT}", f"digest={digest}")
+        words = (f"artifact={ARTIFACT}", f"digest={digest}")
         async with few:
             return await venue.cloud.sign(heaters.id, "install", *words, key="supplier")
 
     burst = await asyncio.gather(*(install(_BAD) for _ in range(_BURST)))
     venue.say(
-        f"A supplier signs {_BURST} commands to install a file as {_ARTIFACT}; the policy approves another "
+        f"A supplier signs {_BURST} commands to install a file as {ARTIFACT}; the policy approves another "
         "one by that name. The queue takes none of them, nor then the next, whose file is the right one."
     )
-    at_the_queue = await _sent(venue, burst, await install(_GOOD))
+    at_the_queue = await _sent(venue, burst, await install(sha256()))
     venue.say("The same burst is slipped past the queue. Meanwhile the desk switches the sound desk on.")
     at_the_hub = await _slipped_past(venue, burst)
     await story.read("breakers list", kinds=("command_refused", "breaker_opened"))
