@@ -1,5 +1,6 @@
-"""The README's examples, run as they stand: its ten lines of shell, its configuration, its Python."""
+"""The README's examples, run as they stand: its lines of shell, its configuration, its Python."""
 
+import json
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ from edgeagent.errors import SuspiciousError
 from edgeagent.ids import DeviceId, HubId
 from edgeagent.issuer.keys import PrivateKey, load_public_key, save_key, save_public_key
 from edgeagent.store.hubkey import public_half
+from tests.firmware_sim.images import a_tasmota_image
 from tests.firmware_sim.process import fleet
 from tests.support.brokers import Mosquitto, wait_until
 from tests.support.queue_server import QueueServer
@@ -194,3 +196,52 @@ async def test_its_python_leads_from_a_backend_to_a_verified_receipt(folder: Pat
 
     assert isinstance(receipt, Receipt)
     assert receipt.outcome is Outcome.SUCCEEDED
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("F1", "F2", "F4", "H3")
+def test_its_lines_about_firmware_bring_a_plug_to_another_version(folder: Path) -> None:
+    lines = _block("sh", "artifact release").splitlines()
+    plug = folder / "plug.toml"
+    plug.write_text(_PLUG_FILE)
+    (folder / "tasmota.bin").write_bytes(a_tasmota_image())
+    (folder / "secret").write_text("correct horse battery\n")
+    with (
+        Mosquitto(folder / "broker") as broker,
+        QueueServer(folder / "queue") as server,
+        fleet(broker, "--specifications", str(plug), "--journal", str(folder / "journal")) as appliances,
+    ):
+        _write_configuration(folder, broker, server)
+        _publish(folder)
+        agent = _run(folder, "edgeagent run 2> agent.log &")
+        told: dict[str, str] = {}
+        try:
+            _type(folder, f"edgeagent devices admit {PLUG}")
+            for line in lines:
+                if "artifacts list" in line:
+                    # The hub looks for it every second.
+                    wait_until(lambda: "released" in _type(folder, "edgeagent artifacts list"), "the file")
+                told[line] = _type(folder, line)
+        finally:
+            os.killpg(agent.pid, signal.SIGTERM)
+            agent.wait(30)
+        flash = appliances.state(PLUG)["flash"]
+
+    assert "is here, whole" in told["edgeagent artifacts fetch plug-14.2.0"]
+    assert "succeeded" in told[lines[-2]]
+    assert "1" in told["edgeagent firmware status"]
+    assert '"version": "14.2.0"' in json.dumps(flash)
+
+
+def _publish(folder: Path) -> None:
+    """Have the README's policy come from a repository and say how firmware is installed."""
+    policy = (folder / "policy.toml").read_text().replace('actions = ["power"]', 'actions = "*"')
+    (folder / "policy.toml").write_text(
+        f'{policy}\n[actions.install]\ntier = "low"\n[firmware]\nsoak = "1s"\n'
+    )
+    _type(folder, "edgeagent issuer init venue --policy policy.toml --passphrase-file secret")
+    config = (folder / "config.toml").read_text()
+    published = '[policy]\nroot = "venue/repository/metadata/1.root.json"\n'
+    published += f'source = "{folder}/venue/repository"\nrefresh = "1s"\n[firmware]\nlisten = "127.0.0.1:0"\n'
+    config = re.sub(r"\[policy\]\nfile = .*\nsigner = .*\n", published, config)
+    (folder / "config.toml").write_text(config)

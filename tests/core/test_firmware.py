@@ -1,8 +1,10 @@
 """What follows from what is seen of a device that is updated, and which stages may follow which."""
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 from itertools import product
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -155,3 +157,17 @@ def test_as_many_questions_are_allowed_as_an_update_asks_that_takes_its_time(
     terms = Terms(soak=soak, lasts=lasts, steps=1)
 
     assert most_questions(terms) * pace(terms) > 2 * (lasts + 2 * soak)
+
+
+@pytest.mark.parametrize(("one", "other"), list(product(Stage, Stage)), ids=str)
+def test_the_readme_draws_the_moves_that_there_are(one: Stage, other: Stage) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    drawn = readme.partition("### States of an update\n")[2].partition("\n#")[0]
+    moves = {
+        (before, after)
+        for before, followers in re.findall(r"^    (\w+) +> (.+)$", drawn, re.MULTILINE)
+        for after in followers.split(" | ")
+    }
+
+    assert ((one, other) in moves) is (other in NEXT[one])
+    assert f"*{one}*" in drawn
