@@ -26,10 +26,11 @@ from edgeagent.cli.asking import Agent
 from edgeagent.cli.failing import AgentDownError
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.door import Contract
+from edgeagent.contracts.reports.approvals import ApprovalReport, ApproveRequest
 from edgeagent.contracts.reports.commands import SendReport, SendRequest
 from edgeagent.contracts.reports.devices import AdmitRequest, DeviceReport, DevicesReport
 from edgeagent.contracts.reports.status import OutboxReport, StatusReport
-from edgeagent.ids import DeviceId, Label
+from edgeagent.ids import CommandId, DeviceId, Digest, Label
 from edgeagent.ports.crash import CrashPoint
 from tests.support.brokers import wait_until
 
@@ -207,6 +208,11 @@ class AgentProcess:
         """Have the hub's own operator do something, and wait for its end."""
         request = SendRequest(device=DeviceId(device), action=action, wait=wait)
         return self._agent.post("/v1/commands", request, SendReport, patience=_DEADLINE + _DEADLINE)
+
+    def approve(self, command: CommandId, device: str, sha256: Digest) -> ApprovalReport:
+        """Have somebody at the hub agree to a command for one of its devices."""
+        request = ApproveRequest(sha256=sha256, device=DeviceId(device))
+        return self._agent.post(f"/v1/commands/{command}/approve", request, ApprovalReport)
 
     def wait_for_broker(self) -> None:
         """Wait until both connections to the broker stand."""

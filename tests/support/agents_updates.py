@@ -31,7 +31,7 @@ from tests.support.stores import query
 
 _PATIENCE: Final = 90.0
 _POLICY: Final = """
-version = 1
+version = {version}
 hubs = "*"
 valid_for = "30d"
 
@@ -65,6 +65,7 @@ tier = "low"
 [firmware]
 soak = "{soak}"
 patience = "{patience}"
+{rule}
 
 [tiers.high]
 concurrency = 16
@@ -108,9 +109,12 @@ class UpdatingVenue(WorkedVenue):
         patience: how long an update may take.
         retry: how long an appliance waits before it tries a download again.
         broker_options: lines of mosquitto's configuration.
+        rule: further lines of the policy's section ``firmware``.
+        source: where the agent finds what the issuer publishes; the issuer's own folder if absent.
 
     Attributes:
         worker: the worker.
+        repository: what the issuer publishes.
         files_port: where the agent serves files.
     """
 
@@ -126,6 +130,8 @@ class UpdatingVenue(WorkedVenue):
         patience: str = "40s",
         retry: str = "200ms",
         broker_options: tuple[str, ...] = BROKER,
+        rule: str = "",
+        source: str | None = None,
     ) -> None:
         artifacts = {ArtifactId(each.name): frozenset({each.digest}) for each in images}
         super().__init__(folder, terms={"artifacts": artifacts}, broker_options=broker_options)
@@ -136,6 +142,9 @@ class UpdatingVenue(WorkedVenue):
         self._soak = soak
         self._patience = patience
         self._retry = retry
+        self._rule = rule
+        self.repository = folder / "issuer" / "repository"
+        self._source = source or str(self.repository)
         # One that stays, so that a device may go on fetching from an agent that has started anew.
         self.files_port = free_port()
 
@@ -220,19 +229,34 @@ class UpdatingVenue(WorkedVenue):
         root = self.folder / "hub" / "root.json"
         lines = super()._sections().splitlines()
         kept = [line for line in lines if not line.startswith(("[policy]", "file = ", "signer = "))]
-        repository = self._published()
-        root.write_bytes((repository / "metadata/1.root.json").read_bytes())
-        policy = f'[policy]\nsource = "{repository}"\nroot = "{root.name}"\nrefresh = "1s"\n'
+        self._publish()
+        root.write_bytes((self.repository / "metadata/1.root.json").read_bytes())
+        policy = f'[policy]\nsource = "{self._source}"\nroot = "{root.name}"\nrefresh = "1s"\n'
         firmware = f'[firmware]\nlisten = "127.0.0.1:{self.files_port}"\n'
         return "\n".join(kept) + "\n" + policy + firmware
 
-    def _published(self) -> Path:
-        """Make the issuer's repository, with all images."""
-        venue, policy = self.folder / "issuer", self.folder / "policy.toml"
-        (self.folder / "passphrase").write_text("correct horse battery\n")
+    def rules(self, rule: str) -> None:
+        """Publish other lines of the policy's section, and wait until the agent goes by them."""
+        version = self.agent.status().policy.version
+        assert version is not None
+        listed = "".join(f'"{each.name}" = ["{each.digest}"]\n' for each in self._images.values())
+        policy = self._written(version + 1, rule, f"[artifacts]\n{listed}")
+        self._types("policy", "publish", str(policy), "--folder", str(self.folder / "issuer"))
+        wait_until(lambda: self.agent.status().policy.version == version + 1, "the policy", within=_PATIENCE)
+
+    def _written(self, version: int, rule: str, more: str = "") -> Path:
+        """The policy as the issuer writes it."""
+        policy = self.folder / "policy.toml"
         keys = {"desk": self.keys.desk.public.hex(), "clock": self.keys.time.public.hex()}
-        policy.write_text(_POLICY.format(**keys, soak=self._soak, patience=self._patience))
-        self._types("init", str(venue), "--policy", str(policy))
+        times = {"soak": self._soak, "patience": self._patience}
+        policy.write_text(_POLICY.format(**keys, **times, version=version, rule=rule) + more)
+        return policy
+
+    def _publish(self) -> None:
+        """Make the issuer's repository, with all images."""
+        venue = self.folder / "issuer"
+        (self.folder / "passphrase").write_text("correct horse battery\n")
+        self._types("init", str(venue), "--policy", str(self._written(1, self._rule)))
         groups = {each.family.partition("-")[0]: each.family for each in self._images.values()}
         for group, family in sorted(groups.items()):
             self._types("artifact", "role", "add", group, "--for", family, "--folder", str(venue))
@@ -246,7 +270,6 @@ class UpdatingVenue(WorkedVenue):
                 *("--folder", str(venue)),
             )
             self._types("artifact", "release", each.name, "--folder", str(venue))
-        return venue / "repository"
 
     def _types(self, *words: str) -> None:
         said = typed("issuer", *words, "--passphrase-file", str(self.folder / "passphrase"))

@@ -5,6 +5,7 @@ web.at["/metadata/timestamp.json"] = Answer(status=503)
 ...fetch from web.address
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from urllib.parse import unquote
 from typing_extensions import override
 
 _TURN: Final = 0.05
+_RANGE: Final = re.compile(r"bytes=(\d+)-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +49,34 @@ class WebFolder:
         at: what is answered at some paths in the place of files.
         asked: the paths that were asked for.
         encodings: what was said to be accepted, each time.
+        cuts: how often a file of a name's ending is cut in its middle before it is whole.
+        was_cut: the paths of the answers that were cut.
     """
 
     address: str
     at: dict[str, Answer] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     encodings: list[str] = field(default_factory=list)
+    cuts: dict[str, int] = field(default_factory=dict)
+    was_cut: list[str] = field(default_factory=list)
+
+    def file(self, path: Path, wanted: str) -> Answer:
+        """A file from where it is wanted on; cut, if it is its turn."""
+        content, found = path.read_bytes(), _RANGE.fullmatch(wanted)
+        begin = 0 if found is None else int(found[1])
+        body, headers = content[begin:], {}
+        if begin:
+            headers["Content-Range"] = f"bytes {begin}-{len(content) - 1}/{len(content)}"
+        missing = 0
+        for ending, left in self.cuts.items():
+            if left and path.name.endswith(ending):
+                self.cuts[ending] = left - 1
+                self.was_cut.append(path.name)
+                missing = len(body) - len(body) // 2
+                break
+        return Answer(
+            status=206 if begin else 200, body=body[: len(body) - missing], headers=headers, missing=missing
+        )
 
 
 @contextmanager
@@ -67,7 +91,8 @@ def web_folder(folder: Path) -> Iterator[WebFolder]:
             answer = web.at.get(self.path)
             if answer is None:
                 path = folder / unquote(self.path).lstrip("/")
-                answer = Answer(body=path.read_bytes()) if path.is_file() else Answer(status=404)
+                wanted = self.headers.get("Range", "")
+                answer = web.file(path, wanted) if path.is_file() else Answer(status=404)
             self.send_response(answer.status)
             for name, value in answer.headers.items():
                 self.send_header(name, value)
