@@ -45,6 +45,7 @@ PEER: Final = "peer"
 
 # Where to look, after a no; and where it stands what things are called.
 _LISTS: Final = {
+    "artifacts": "edgeagent artifacts list",
     "audit": "edgeagent audit list",
     "backup": "edgeagent backup FILE, a new one where the agent's user may write",
     "breakers": "edgeagent breakers list",
@@ -54,6 +55,7 @@ _LISTS: Final = {
     "dead-letters": "edgeagent dead-letters list",
     "devices": "edgeagent devices list",
     "drill": "edgeagent health",
+    "firmware": "edgeagent firmware status",
     "hub": "edgeagent hub stops",
     "locks": "edgeagent locks list",
     "outbox": "edgeagent health",

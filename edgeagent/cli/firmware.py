@@ -124,7 +124,7 @@ def _status(arguments: argparse.Namespace) -> int:
 
 def _row(rollout: RolloutReport) -> tuple[str, ...]:
     numbers = (rollout.succeeded, rollout.bad, rollout.under_way, rollout.left)
-    return (rollout.artifact, rollout.course, *map(str, numbers), rollout.waits or "-")
+    return (rollout.artifact, _stands(rollout), *map(str, numbers), rollout.waits or "-")
 
 
 def _steer(arguments: argparse.Namespace) -> int:
@@ -155,7 +155,7 @@ def _show(arguments: argparse.Namespace, rollout: RolloutReport) -> int:
         return 0
     print(f"{safe(rollout.command)} installs {safe(rollout.artifact)} {safe(rollout.version or '')}".rstrip())
     said = f", by {safe(rollout.by)}: {safe(rollout.why)}" if rollout.by else ""
-    print(f"stands    {rollout.course}{said}")
+    print(f"stands    {_stands(rollout)}{said}")
     print(f"devices   {rollout.succeeded} done, {rollout.bad} bad, {rollout.under_way} under way")
     waits = "" if rollout.waits is None else f" ({rollout.waits}: {rollout.waits.sentence})"
     print(f"left      {rollout.left}{waits}")
@@ -164,6 +164,11 @@ def _show(arguments: argparse.Namespace, rollout: RolloutReport) -> int:
         [(each.device, each.state, _stage(each), each.runs or "-", each.meaning) for each in rollout.devices],
     )
     return 0
+
+
+def _stands(rollout: RolloutReport) -> str:
+    """Whether it goes on; what was said of it last means nothing once it is over."""
+    return rollout.course if rollout.left or rollout.under_way else "over"
 
 
 def _stage(device: RolloutDevice) -> str:

@@ -10,10 +10,22 @@ never held back. A bad end among the first stops the rest: they were to show tha
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from typing import Final
 
 from edgeagent.contracts.firmware import FirmwareRecipe
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.rollout import FirmwareRule
+
+HOLDING: Final = frozenset(
+    {
+        Reason.ROLLOUT_WINDOW,
+        Reason.ROLLOUT_CANARY,
+        Reason.ROLLOUT_LIMIT,
+        Reason.ROLLOUT_PAUSED,
+        Reason.ROLLOUT_STOPPED,
+    }
+)
+"""Why a device of a list is not begun yet."""
 
 
 class Course(StrEnum):

@@ -28,7 +28,7 @@ from edgeagent.contracts.reports.rollouts import (
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.envelope import unproven_payload
 from edgeagent.core.lifecycle import State
-from edgeagent.core.rollout import Course, Word, is_too_bad
+from edgeagent.core.rollout import HOLDING, Course, Word, is_too_bad
 from edgeagent.core.work import Ending
 from edgeagent.errors import RejectedError, UnknownError
 from edgeagent.flows.calling_off import CallingOff
@@ -182,6 +182,7 @@ class HubRollouts:
         artifact = _artifact(rows[0])
         listed = self.worlds.trust.catalogue.listed.get(artifact)
         left = [row for row in rows if row.state in _UNBEGUN and not row.sent]
+        waits = self._waits(db, command, left)
         return RolloutReport(
             command=command,
             artifact=artifact,
@@ -194,8 +195,8 @@ class HubRollouts:
             bad=tally.bad,
             under_way=tally.under_way,
             left=len(left),
-            waits=self._waits(db, command, left),
-            devices=[self._device(db, row) for row in rows] if whole else [],
+            waits=waits,
+            devices=[self._device(db, row, waits) for row in rows] if whole else [],
         )
 
     def _waits(self, db: Snapshot, command: CommandId, left: list[Row]) -> Reason | None:
@@ -206,13 +207,15 @@ class HubRollouts:
         is_open = any(rolling.opening(row.device, wall).is_open for row in left)
         return why or (None if is_open else Reason.ROLLOUT_WINDOW)
 
-    def _device(self, db: Snapshot, row: Row) -> RolloutDevice:
+    def _device(self, db: Snapshot, row: Row, waits: Reason | None) -> RolloutDevice:
         appliance = self.worlds.around_device(row.device, row.local).appliance
+        # Its row has what held it back when work was asked for last.
+        reason = waits if row.state is State.WAITING and row.reason in HOLDING else row.reason
         return RolloutDevice(
             device=row.device,
             state=row.state,
-            reason=row.reason,
-            meaning="" if row.reason is None else row.reason.sentence,
+            reason=reason,
+            meaning="" if reason is None else reason.sentence,
             runs=None if appliance is None else appliance.version,
             update=update_of(db, row),
         )

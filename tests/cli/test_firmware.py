@@ -38,6 +38,9 @@ async def test_a_list_is_seen_paused_resumed_and_called_off(tmp_path: Path) -> N
         assert "paused" in paused.out
         assert "guests are here" in paused.out
         assert resumed.report(RolloutReport).course == "going"
+        # Why a device waits is as it is now, and not as it was when work was asked for last.
+        assert {each.reason for each in resumed.report(RolloutReport).devices} == {"rollout_window"}
+        assert "stands    over" in (await terminal.types("firmware", "status", command.id)).out
         assert [each.state for each in ended.report(RolloutReport).devices] == ["cancelled"] * 3
         kinds = (AuditKind.ROLLOUT_PAUSED, AuditKind.ROLLOUT_RESUMED, AuditKind.ROLLOUT_ABORTED)
         told = [row["reason"] for row in await terminal.hub.audited(*kinds)]
