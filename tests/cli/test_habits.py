@@ -69,6 +69,7 @@ TYPED: dict[str, tuple[str, ...]] = {
     "firmware pause": ("c-1234", "--reason", "seen"),
     "firmware resume": ("c-1234", "--reason", "seen"),
     "firmware abort": ("c-1234", "--reason", "seen"),
+    "firmware cancel": ("c-1234", "--reason", "seen"),
     "audit list": (),
     "audit show": ("1",),
     "audit verify": (),
