@@ -399,7 +399,7 @@ def test_all_that_the_gate_judges_by_goes_over_the_socket() -> None:
     """A field that is added to the world and not to its record would be judged here and not there."""
     fields = {each.name for each in dataclasses.fields(World)}
 
-    # What a breaker has against a command counts when it comes, not at the act. What is signed of files the
-    # daemon judges by, right before the act; a worker could not tell whether a catalogue is a real one.
-    assert fields - {"shut", "catalogue", "appliance"} <= set(WorldRecord.model_fields)
+    # What a breaker has against a command counts when it comes, not at the act. What is signed of files, and
+    # whether the hub serves any, the daemon judges by right before the act; a worker could not tell.
+    assert fields - {"shut", "catalogue", "appliance", "serves_files"} <= set(WorldRecord.model_fields)
     assert set(WorldRecord.model_fields) - fields == {"policy_sha256"}
