@@ -69,6 +69,10 @@ UNDER_WAY: Final = frozenset(
     {Stage.TRIGGERED, Stage.INSTALLING, Stage.SOAKING, Stage.ASTRAY, Stage.REVERTING}
 )
 """Stages in which nobody else may have the device, whoever works the update."""
+FETCHED_FORWARD: Final = frozenset({Stage.STAGING, Stage.TRIGGERED, Stage.INSTALLING})
+"""Stages in which the device may come for the new file."""
+FETCHED_BACK: Final = frozenset({Stage.ASTRAY, Stage.REVERTING})
+"""Stages in which it may come for the earlier one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

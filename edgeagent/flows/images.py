@@ -82,7 +82,8 @@ class CatalogueImages:
     async def serve(self, run: int, device: DeviceId, image: Image, pickup: Pickup) -> str:
         """Have a device be able to fetch a file, and what its family fetches before it."""
         held = self._served.get(run)
-        if held is not None and held.sha256 == image.sha256:
+        is_open = held is not None and held.offer.until > self._clock.boot()
+        if held is not None and is_open and held.sha256 == image.sha256:
             return held.offer.url
         await self.withdraw(run)
         pins = AsyncExitStack()

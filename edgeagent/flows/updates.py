@@ -27,6 +27,8 @@ from edgeagent.contracts.rollout import FirmwareRule
 from edgeagent.contracts.update import Stage
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.firmware import (
+    FETCHED_BACK,
+    FETCHED_FORWARD,
     OUTCOMES,
     PREPARING,
     UNDER_WAY,
@@ -60,9 +62,6 @@ log = logging.getLogger(__name__)
 _NUMBER_BITS: Final = 31
 _TICKET_BYTES: Final = 16
 _TENTH: Final = 10
-# In these the device may come for the file.
-_SERVED: Final = frozenset({Stage.STAGING, Stage.TRIGGERED, Stage.INSTALLING, Stage.ASTRAY, Stage.REVERTING})
-_WAY_BACK: Final = frozenset({Stage.ASTRAY, Stage.REVERTING})
 # What is compared and followed does not depend on the address; nothing is sent with this one.
 _NOWHERE: Final = "http://localhost/"
 
@@ -172,6 +171,12 @@ class Updates:
         self._loans.of(claim)
         watch.told = watch.sight()
         await self._note_progress(claim, watch)
+        if watch.update.stage in FETCHED_FORWARD:
+            try:
+                self._image(claim)
+            except RejectedError:
+                # Taken back meanwhile: what the device has made of it by then shows.
+                await self._images.withdraw(claim.run)
         return watch.told
 
     async def enter(self, claim: Claim, stage: Stage) -> Update:
@@ -257,7 +262,7 @@ class Updates:
 
     async def _give_up(self, claim: Claim, update: Update, why: RejectedError) -> Update:
         """End an update that is under way where its device can be asked and sent nothing more."""
-        over = update.becomes(Stage.STUCK if update.stage in _WAY_BACK else Stage.SILENT)
+        over = update.becomes(Stage.STUCK if update.stage in FETCHED_BACK else Stage.SILENT)
         await self._record(claim, over)
         self._given_up[claim.run] = over
         log.warning("update given up", extra=fields_of(claim) | {"stage": update.stage, "why": str(why)})
@@ -289,7 +294,7 @@ class Updates:
         if low:
             raise RejectedError(low)
         way_back = self._images.earlier(claim.device, update.earlier) if recipe.reversible else None
-        is_back = update.stage in _WAY_BACK
+        is_back = update.stage in FETCHED_BACK
         url = await self._address(claim, update, way_back, pickup)
         plan = device.compiled.firmware(
             url=url or _NOWHERE,
@@ -302,10 +307,14 @@ class Updates:
         self, claim: Claim, update: Update, way_back: Image | None, pickup: Pickup
     ) -> str | None:
         """Where the device finds the file that it is to have; None where it needs or may have none."""
-        if update.stage not in _SERVED or (update.stage in _WAY_BACK and way_back is None):
+        image = way_back
+        if update.stage not in FETCHED_BACK | FETCHED_FORWARD:
             return None
         try:
-            image = way_back if update.stage in _WAY_BACK and way_back else self._image(claim)
+            if update.stage in FETCHED_FORWARD:
+                image = self._image(claim)
+            if image is None:
+                return None
             return await self._images.serve(claim.run, claim.device, image, pickup)
         except (RejectedError, SuspiciousError, TransientError) as why:
             if update.stage is Stage.STAGING and isinstance(why, SuspiciousError):

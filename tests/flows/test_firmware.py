@@ -213,6 +213,38 @@ async def test_a_new_version_that_falls_back_while_it_is_watched_is_a_failure(
     assert await stages(hub) == ["staging", "triggered", "installing", "soaking", "kept"]
 
 
+async def test_a_file_that_is_taken_back_is_served_no_more_to_who_is_in_the_middle_of_it(
+    hub: Hub, player: Player
+) -> None:
+    def script(_: str) -> None:
+        player.says(begun=True)
+        player.says(percent=10)
+
+    player.script = script
+    command = install(hub)
+    await hub.admits(command)
+    working = asyncio.create_task(hub.works())
+    await eventually(lambda: player.begun)
+    assert hub.shelf.served
+
+    hub.shelf.images = [BEFORE]
+    player.says(percent=20)
+    await eventually(lambda: not hub.shelf.served)
+
+    assert hub.rows("SELECT stage FROM updates") == [("installing",)]
+    player.boots(OLD)
+
+    def is_done() -> bool:
+        player.tells()
+        hub.passes(timedelta(milliseconds=100))
+        return working.done()
+
+    await eventually(is_done)
+    await working
+    receipt = await hub.ended(command)
+    assert (receipt.outcome, receipt.update and receipt.update.stage) == (Outcome.FAILED, Stage.KEPT)
+
+
 async def test_a_device_that_never_comes_back_ends_as_unknown(hub: Hub, player: Player) -> None:
     def script(_: str) -> None:
         player.says(begun=True)
