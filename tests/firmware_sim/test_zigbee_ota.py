@@ -107,7 +107,7 @@ async def test_only_one_update_runs_in_the_network(broker: Mosquitto, peer: Peer
 
     async with serving(FILES) as site, Appliance(two_lamps(), world(broker, journal, stalled)) as bridge:
         asks(peer, "update", url=f"{site.url}/l.ota")
-        await eventually(lambda: standings(peer)[-1]["state"] == "updating")
+        await eventually(lambda: [told["state"] for told in standings(peer)][-1:] == ["updating"])
         asks(peer, "update", "t2", id=OTHER, url=f"{site.url}/l.ota")
         refused = await answered(peer, "update", "t2")
         running = runs(bridge, OTHER)

@@ -176,9 +176,16 @@ class _Pattern:
             if isinstance(raw, list) and parameter.type is ParameterType.INTEGER:
                 raw = raw[0] if raw else None
             # An empty text tells nothing: what may be without a value is.
-            if raw is not None and not (raw == "" and parameter.optional):
+            if raw is None or (raw == "" and parameter.optional):
+                continue
+            try:
                 value = check(parameter, raw)
-                values[name] = list(value) if isinstance(value, tuple) else value
+            except MalformedError:
+                # A device that calls itself by no name that could be told is listed, its name unknown.
+                if parameter.optional and parameter.type is ParameterType.TEXT:
+                    continue
+                raise
+            values[name] = list(value) if isinstance(value, tuple) else value
         return values
 
 
