@@ -49,9 +49,9 @@ def _list(arguments: argparse.Namespace) -> int:
         show_json(known)
         return 0
     table(
-        ("artifact", "version", "family", "models", "standing"),
+        ("artifact", "version", "family", "models", "standing", "file"),
         [
-            (one.artifact, safe(one.facts.version), one.facts.family, _models(one), one.standing)
+            (one.artifact, safe(one.facts.version), one.facts.family, _models(one), one.standing, _file(one))
             for one in known.artifacts
         ],
     )
@@ -75,7 +75,7 @@ def _show(arguments: argparse.Namespace) -> int:
     print(f"{one.artifact}: {one.standing}, {_MEANS[one.standing]}")
     print(f"version   {safe(facts.version)}{', a security update' if facts.security else ''}")
     print(f"for       {facts.family}, {_models(one)}, hardware {safe(hardware)}")
-    print(f"sha256    {one.sha256}\nbytes     {one.length}")
+    print(f"sha256    {one.sha256}\nbytes     {one.length}, {_file(one)}")
     print(f"signed by {one.group}, version {one.role_version}, until {agent.times.by(one.until)}")
     if facts.floor is not None:
         print(f"floor     {safe(facts.floor)}")
@@ -99,6 +99,10 @@ def _verify(arguments: argparse.Namespace) -> int:
     if not status:
         print(f"sound: {len(found.artifacts)} artifacts of {found.roles} groups, {len(here)} files here")
     return status
+
+
+def _file(one: ArtifactShown) -> str:
+    return "here" if one.here else "not here"
 
 
 def _models(one: ArtifactShown) -> str:

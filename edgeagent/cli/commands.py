@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
@@ -31,6 +32,7 @@ EXIT_NOT_DONE: Final = 1
 EXIT_UNKNOWN: Final = 3
 EXIT_STILL_OPEN: Final = 4
 _TOLD: Final = 5
+_DIGEST: Final = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 _MARGIN: Final = timedelta(seconds=10)
 
 
@@ -124,7 +126,7 @@ def _list(arguments: argparse.Namespace) -> int:
             (
                 names[command.command],
                 command.device,
-                _asked(command),
+                _asked(command, short=not arguments.wide),
                 command.state,
                 command.reason or "",
                 str(command.attempts),
@@ -226,9 +228,11 @@ def _some(devices: Sequence[str]) -> str:
     return ", ".join(devices[:_TOLD]) + more
 
 
-def _asked(command: CommandReport) -> str:
+def _asked(command: CommandReport, *, short: bool = False) -> str:
+    """What is asked for, as it is typed; with short digests where there is little room."""
     words = [f"{name}={json.dumps(value)}" for name, value in command.arguments.items()]
-    return " ".join([command.action, *words])
+    text = " ".join([command.action, *words])
+    return _DIGEST.sub(r"\1…", text) if short else text
 
 
 def _line(command: CommandReport) -> str:

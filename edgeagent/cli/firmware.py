@@ -115,7 +115,17 @@ def _status(arguments: argparse.Namespace) -> int:
         show_json(report)
     elif report.rollouts:
         names = short_names((each.command for each in report.rollouts), wide=arguments.wide)
-        head = ("command", "artifact", "stands", "done", "bad", "under way", "left", "waits for")
+        head = (
+            "command",
+            "artifact",
+            "stands",
+            "done",
+            "bad",
+            "under way",
+            "left",
+            "never begun",
+            "waits for",
+        )
         table(head, [(names[each.command], *_row(each)) for each in report.rollouts])
     else:
         print("no update of devices has come")
@@ -123,7 +133,7 @@ def _status(arguments: argparse.Namespace) -> int:
 
 
 def _row(rollout: RolloutReport) -> tuple[str, ...]:
-    numbers = (rollout.succeeded, rollout.bad, rollout.under_way, rollout.left)
+    numbers = (rollout.succeeded, rollout.bad, rollout.under_way, rollout.left, rollout.never)
     return (rollout.artifact, _stands(rollout), *map(str, numbers), rollout.waits or "-")
 
 
@@ -156,7 +166,8 @@ def _show(arguments: argparse.Namespace, rollout: RolloutReport) -> int:
     print(f"{safe(rollout.command)} installs {safe(rollout.artifact)} {safe(rollout.version or '')}".rstrip())
     said = f", by {safe(rollout.by)}: {safe(rollout.why)}" if rollout.by else ""
     print(f"stands    {_stands(rollout)}{said}")
-    print(f"devices   {rollout.succeeded} done, {rollout.bad} bad, {rollout.under_way} under way")
+    never = f", {rollout.never} never begun" if rollout.never else ""
+    print(f"devices   {rollout.succeeded} done, {rollout.bad} bad, {rollout.under_way} under way{never}")
     waits = "" if rollout.waits is None else f" ({rollout.waits}: {rollout.waits.sentence})"
     print(f"left      {rollout.left}{waits}")
     table(

@@ -62,6 +62,7 @@ class Tally:
         under_way: how many are being updated.
         queued: how many may be begun and are not.
         left: how many are not begun in all.
+        never: how many ended without having been begun.
     """
 
     succeeded: int = 0
@@ -69,6 +70,7 @@ class Tally:
     under_way: int = 0
     queued: int = 0
     left: int = 0
+    never: int = 0
 
 
 @dataclass(frozen=True, slots=True)

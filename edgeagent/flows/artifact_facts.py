@@ -5,6 +5,7 @@ file that is here from its beginning to its end.
 """
 
 import asyncio
+from collections.abc import Container
 from dataclasses import dataclass
 
 from edgeagent.contracts.reports.artifacts import (
@@ -20,7 +21,7 @@ from edgeagent.core.catalogue import Artifact, Catalogue, Listing
 from edgeagent.errors import UnknownError
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
-from edgeagent.ids import ArtifactId
+from edgeagent.ids import ArtifactId, Digest
 from edgeagent.ports.policy_source import PolicySource, UnprovenMetadataError
 from edgeagent.store import policy as policies
 from edgeagent.store.artifact_files import ArtifactFiles
@@ -47,10 +48,10 @@ class ArtifactFactsDesk:
 
     def show_all(self) -> ArtifactsShown:
         """All that is known."""
-        catalogue = self.trust.catalogue
+        catalogue, here = self.trust.catalogue, self._here()
         every = sorted({**catalogue.revoked, **catalogue.listed}.values(), key=lambda one: one.id)
         return ArtifactsShown(
-            artifacts=[self._shown(artifact) for artifact in every],
+            artifacts=[self._shown(artifact, here) for artifact in every],
             floors=[
                 FloorShown(group=one.group, family=one.family, model=one.model, version=one.version)
                 for one in catalogue.floors
@@ -64,7 +65,7 @@ class ArtifactFactsDesk:
         known = catalogue.listed.get(artifact) or catalogue.revoked.get(artifact)
         if known is None:
             raise UnknownError(f"nobody signs for {artifact}")
-        return self._shown(known)
+        return self._shown(known, self._here())
 
     async def verify(self) -> ArtifactsVerified:
         """Look anew at the signatures and at the files that are here."""
@@ -82,7 +83,10 @@ class ArtifactFactsDesk:
         states = [await asyncio.to_thread(_cached, self.files, artifact) for artifact in listed]
         return ArtifactsVerified(artifacts=states, metadata=problem, roles=roles)
 
-    def _shown(self, artifact: Artifact) -> ArtifactShown:
+    def _here(self) -> frozenset[Digest]:
+        return frozenset(each.sha256 for each in self.files.all() if not each.is_part)
+
+    def _shown(self, artifact: Artifact, here: Container[Digest]) -> ArtifactShown:
         return ArtifactShown(
             artifact=artifact.id,
             standing=self._standing(artifact),
@@ -92,6 +96,7 @@ class ArtifactFactsDesk:
             role_version=artifact.signed.version,
             until=artifact.signed.until,
             facts=artifact.facts,
+            here=artifact.sha256 in here,
         )
 
     def _standing(self, artifact: Artifact) -> Standing:

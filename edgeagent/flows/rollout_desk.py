@@ -195,6 +195,7 @@ class HubRollouts:
             bad=tally.bad,
             under_way=tally.under_way,
             left=len(left),
+            never=tally.never,
             waits=waits,
             devices=[self._device(db, row, waits) for row in rows] if whole else [],
         )

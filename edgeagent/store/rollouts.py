@@ -143,6 +143,7 @@ def tally(db: Snapshot, command: CommandId) -> Tally:
         under_way=count("running") + count("queued", "waiting", sent=True),
         queued=count("queued", sent=False),
         left=count("held", "queued", "waiting", sent=False),
+        never=count("refused", "expired", "superseded", "cancelled"),
     )
 
 

@@ -47,13 +47,14 @@ def test_what_is_not_published_yet_is_told_and_comes_once_it_is(
     agent.kill()
     agent.start()
     again = agent.run("artifacts", "fetch", ID)
-    verified = agent.run("artifacts", "verify")
+    verified, shown = agent.run("artifacts", "verify"), agent.run("artifacts", "show", ID)
 
     assert early.returncode == 1
     assert "there is no artifacts/plugs/plug-1" in early.stderr
     assert "copies the repository's targets folder" in early.stderr
     assert "not fetched: plug-1; missing" in warned.stdout
     assert (fetched.returncode, again.returncode, verified.returncode) == (0, 0, 0)
+    assert "bytes     100000, here" in shown.stdout
     assert f"plug-1 is here, whole: 100000 bytes, sha256 {FILE.sha256}" in fetched.stdout
     assert "not fetched" not in well.stdout
     assert query(agent.database, KINDS) == [("artifact_not_fetched", ID), ("artifact_fetched", ID)]

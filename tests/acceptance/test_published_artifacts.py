@@ -102,6 +102,7 @@ def test_an_artifact_from_its_signature_to_its_revocation(desk: Desk, agent: Age
     assert artifact.sha256 == sha256(FIRMWARE).hexdigest()
     assert "14.1.0(tasmota), a security update" in shown.stdout
     assert "mends the web page" in shown.stdout
+    assert "not here" in shown.stdout
     rows = query(agent.database, "SELECT detail FROM audit WHERE kind = 'artifacts_listed' ORDER BY number")
     told = [json.loads(str(detail)) for (detail,) in rows]
     assert [(one["listed"], one["revoked"]) for one in told] == [(1, 0), (0, 1)]

@@ -30,6 +30,18 @@ async def test_the_last_commands_are_listed_newest_first(tmp_path: Path) -> None
         assert [each.action for each in as_json.commands] == ["volume", "power"]
 
 
+async def test_a_list_has_short_digests_and_what_is_wide_has_them_whole(tmp_path: Path) -> None:
+    async with commanded(tmp_path) as terminal:
+        await terminal.hub.television()
+        await terminal.types("send", TV, "install", "artifact=panel-2.0.0", f"digest={'ab' * 32}")
+
+        short = await terminal.types("commands", "list")
+        wide = await terminal.types("--wide", "commands", "list")
+
+        assert 'digest="abababababab…"' in short.out
+        assert f'digest="{"ab" * 32}"' in wide.out
+
+
 async def test_with_no_commands_it_is_said_so(tmp_path: Path) -> None:
     async with commanded(tmp_path) as terminal:
         said = await terminal.types("commands", "list")

@@ -89,7 +89,7 @@ async def test_what_is_called_off_is_cancelled_but_for_what_is_under_way(tmp_pat
         report = await desk(rolling).abort(command.id, SEEN, ANNA)
 
         assert await rolling.stands(command) == {"running": 1, "cancelled": 2}
-        assert (report.under_way, report.left) == (1, 0)
+        assert (report.under_way, report.left, report.never) == (1, 0, 2)
         receipt = await rolling.hub.receipt(command, command.devices[1])
         assert receipt is not None
         assert (receipt.outcome, receipt.reason) == ("cancelled", Reason.ROLLOUT_ABORTED)

@@ -48,6 +48,7 @@ class ArtifactShown(Contract):
         role_version: of that role's metadata.
         until: when these end.
         facts: what is said of it.
+        here: whether its file lies at the hub.
     """
 
     artifact: ArtifactIdField
@@ -58,6 +59,7 @@ class ArtifactShown(Contract):
     role_version: int
     until: Timestamp
     facts: ArtifactFacts
+    here: bool = False
 
 
 class FloorShown(Contract):

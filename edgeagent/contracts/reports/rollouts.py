@@ -124,6 +124,7 @@ class RolloutReport(Contract):
         bad: how many ended badly.
         under_way: how many are being updated.
         left: how many are not begun.
+        never: how many ended without having been begun: refused, expired, called off.
         waits: why none of them may begin now; None where one may.
         devices: each of them; only where one list was asked for.
     """
@@ -139,6 +140,7 @@ class RolloutReport(Contract):
     bad: int
     under_way: int
     left: int
+    never: int = 0
     waits: Reason | None = Field(default=None, strict=False)
     devices: list[RolloutDevice] = Field(default_factory=list)
 
