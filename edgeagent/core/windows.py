@@ -9,11 +9,12 @@ nothing.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from edgeagent.clock import Wall
-from edgeagent.contracts.rollout import Day, FirmwareRule
+from edgeagent.contracts.rollout import Day, FirmwareRule, Window
 
 _AHEAD: Final = 15
 """Days that are looked at: a week, twice, since a change of the clock may leave a window out."""
@@ -61,21 +62,26 @@ def opening(rule: FirmwareRule, wall: Wall, lasts: timedelta) -> Opening:
 
 def spans(rule: FirmwareRule, since: datetime) -> list[Span]:
     """The windows that close after an instant, of the next two weeks, in order, those that touch as one."""
+    today = since.astimezone(ZoneInfo(rule.zone)).date()
+    return [span for span in _around(rule.zone, rule.windows, today) if span.closes > since]
+
+
+@lru_cache(maxsize=4)
+def _around(zone: str, windows: tuple[Window, ...], today: date) -> tuple[Span, ...]:
+    """The windows around a day; kept, since a plan asks for each of its devices, and it takes a while."""
     joined: list[Span] = []
-    for span in sorted(_single(rule, since), key=lambda each: each.opens):
+    for span in sorted(_single(ZoneInfo(zone), windows, today), key=lambda each: each.opens):
         if joined and span.opens <= joined[-1].closes:
             joined[-1] = Span(joined[-1].opens, max(joined[-1].closes, span.closes))
         else:
             joined.append(span)
-    return [span for span in joined if span.closes > since]
+    return tuple(joined)
 
 
-def _single(rule: FirmwareRule, since: datetime) -> Iterator[Span]:
-    zone = ZoneInfo(rule.zone)
-    today = since.astimezone(zone).date()
+def _single(zone: ZoneInfo, windows: tuple[Window, ...], today: date) -> Iterator[Span]:
     # What has opened before today may go on.
     for day in (today + number * _DAY for number in range(-8, _AHEAD)):
-        for window in rule.windows:
+        for window in windows:
             if _DAYS[day.weekday()] not in window.days:
                 continue
             opens, closes = window.times
