@@ -26,7 +26,7 @@ from edgeagent.errors import RejectedError
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
 from edgeagent.ids import CommandId
-from edgeagent.store import audit, breakers, dead_letters, outbox
+from edgeagent.store import audit, breakers, dead_letters, locks, outbox
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Transaction
 from edgeagent.store.inbox_row import Row
@@ -103,7 +103,7 @@ class Breakers:
 
     def lease_lost(self, tx: Transaction, row: Row) -> None:
         """Whoever worked a command has lost its lease (SPEC L7)."""
-        about = f"{row.run} {row.losses}"
+        about = f"{row.run} {locks.fence(tx, row.device)}"
         self._worked(tx, row, Seen(signal=Signal.LEASE_LOST, about=about, why="its leases are lost"))
 
     def ended(self, tx: Transaction, row: Row, ending: Ending, *, buried: bool) -> None:

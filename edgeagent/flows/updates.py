@@ -372,8 +372,7 @@ class Updates:
     ) -> None:
         locks.check(tx, key_of(claim), self._around.present())
         stamp = self._around.stamp()
-        if sending is not None:
-            inbox.note_sent(tx, claim.run)
+        (inbox.note_progress if sending is None else inbox.note_sent)(tx, claim.run)
         if ticket is None:
             updates.save(tx, claim.run, update, at=stamp.at)
         else:

@@ -69,6 +69,8 @@ UPDATE inbox SET losses = losses + 1
  WHERE run = :run AND state = 'running'
    AND EXISTS (SELECT 1 FROM locks WHERE run = :run AND boot = :boot AND incarnation = :incarnation)
 """
+# It has come further since then: those who were lost were not lost over the same thing.
+_PROGRESS: Final = "UPDATE inbox SET losses = 0 WHERE run = :run AND losses > 0"
 _HOLD_FOR: Final = "UPDATE inbox SET reason = :reason WHERE run = :run AND state = 'held'"
 _WAITING_FOR: Final = """
 SELECT count(*) FROM inbox
@@ -199,6 +201,11 @@ def note_sent(tx: Transaction, run: int) -> None:
     """
     if tx.execute(_SENT, {"run": run}) != 1:
         raise BrokenInvariantError(f"run {run} is not running")
+
+
+def note_progress(tx: Transaction, run: int) -> None:
+    """Record that a command which takes long has come further: its losses are counted anew."""
+    tx.execute(_PROGRESS, {"run": run})
 
 
 def note_lost(tx: Transaction, run: int, now: Now) -> bool:

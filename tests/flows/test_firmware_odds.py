@@ -208,6 +208,45 @@ async def test_nothing_is_served_for_an_update_that_lost_all_who_worked_it(hub: 
     assert player.begun == []
 
 
+@pytest.mark.requirement("L4")
+async def test_losses_between_which_an_update_goes_on_do_not_end_it(hub: Hub, player: Player) -> None:
+    player.script = lambda _: player.says(begun=True)
+    command = install(hub)
+    await hub.admits(command)
+    claim = await hub.claims()
+    await hub.now.desk.serve(claim)
+    for part in (0, 1):
+        await hub.now.desk.publish(claim, StepName.INSTALL, part)
+        await hub.settles()
+        await hub.now.desk.await_progress(claim, within=timedelta(0))
+    losses = []
+    for stage, lost in ((Stage.INSTALLING, 2), (Stage.SOAKING, 1)):
+        await hub.now.desk.enter(claim, stage)
+        losses.append(hub.rows("SELECT losses FROM inbox"))
+        for _ in range(lost):
+            hub.passes(claim.lease)
+            claim = await hub.claims()
+        await hub.now.desk.serve(claim)
+        player.boots(NEW)
+        player.tells()
+        await hub.settles()
+        await hub.now.desk.await_progress(claim, within=timedelta(0))
+    hub.passes(claim.lease)
+
+    working = asyncio.create_task(hub.works())
+
+    def is_done() -> bool:
+        player.tells()
+        hub.passes(timedelta(milliseconds=100))
+        return working.done()
+
+    await eventually(is_done)
+    await working
+    assert losses == [[(0,)], [(0,)]]
+    assert (await hub.ended(command)).outcome is Outcome.SUCCEEDED
+    assert len(player.begun) == 1
+
+
 @pytest.mark.requirement("Q7")
 async def test_an_update_that_takes_long_calls_for_nobody(hub: Hub, player: Player) -> None:
     player.script = lambda _: player.says(begun=True)
