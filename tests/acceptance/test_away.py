@@ -19,7 +19,7 @@ from tests.support.agents_venue import Venue
 from tests.support.brokers import free_port, wait_until
 from tests.support.proxy import Mode, Proxy
 
-BURST: Final = 20_000
+BURST: Final = 10_000
 SOME: Final = 2_000
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("Q1", "Q2", "U1")]

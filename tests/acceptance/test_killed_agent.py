@@ -20,6 +20,7 @@ from tests.support.agents_venue import Venue
 from tests.support.brokers import wait_until
 
 BURST: Final = 20_000
+SHORTER: Final = 8_000
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("R5", "Q1", "Q2", "U1")]
 
@@ -42,8 +43,8 @@ class Death:
 # What a command of several parts passes besides is in ``test_killed_scene``.
 # The burst makes some 50 commits and uploads: the thirtieth is in the middle of it.
 DEATHS: Final = {
-    CrashPoint.EVENTS_COMMITTED: Death(30, Outcome.SUCCEEDED, 1),
-    CrashPoint.EVENTS_UPLOADED: Death(30, Outcome.SUCCEEDED, 1),
+    CrashPoint.EVENTS_COMMITTED: Death(12, Outcome.SUCCEEDED, 1),
+    CrashPoint.EVENTS_UPLOADED: Death(8, Outcome.SUCCEEDED, 1),
     CrashPoint.COMMAND_ADMITTED: Death(1, Outcome.SUCCEEDED, 1),
     CrashPoint.COMMAND_CLAIMED: Death(1, Outcome.SUCCEEDED, 1),
     CrashPoint.STEP_RECORDED: Death(1, Outcome.UNKNOWN, 0),
@@ -141,8 +142,8 @@ def test_a_death_at_a_named_point_loses_nothing_and_lets_no_one_shot_act_twice(
     venue.agent.start(crash=(point, death.nth))
     venue.agent.wait_for_broker()
 
-    burst = venue.burst(BURST)
-    venue.progress(BURST // 20)
+    burst = venue.burst(SHORTER)
+    venue.progress(SHORTER // 20)
     toggle = venue.order(plug, ActionName.TOGGLE)
     assert venue.agent.wait_for_end() == -9
     power = venue.order(other, ActionName.POWER, {"on": True})
