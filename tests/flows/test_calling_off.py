@@ -13,11 +13,10 @@ import pytest
 
 from edgeagent.contracts.command import Command
 from edgeagent.contracts.mqtt import Outgoing, PublishResult
-from edgeagent.contracts.policy import ActionRule, Tier
+from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.contracts.reports.rollouts import CancelAnswer, CancelReport, CancelRequest
-from edgeagent.contracts.rollout import FirmwareRule
 from edgeagent.contracts.update import Stage
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.work import Claim, StepName
@@ -25,11 +24,11 @@ from edgeagent.errors import AmbiguousError, LostRaceError, RejectedError, Unkno
 from edgeagent.ids import DeviceId, command_id, device_id
 from edgeagent.ports.links import LinkError, Trouble
 from edgeagent.store import updates
-from tests.flows.commanding import Hub, new_hub
+from tests.flows.commanding import Hub
 from tests.flows.rolling import rollouts_of
 from tests.flows.scripted_player import OLD, Player
 from tests.flows.signing import PLAYER, POWER
-from tests.flows.test_firmware import BEFORE, IMAGE, INSTALL, install
+from tests.flows.updating import IMAGE, INSTALL, install, updating_hub
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.requirement("F4")
@@ -41,16 +40,7 @@ OTHER: Final = device_id("player-2")
 @pytest.fixture
 async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
     """A hub that may install the new image."""
-    async with new_hub(tmp_path) as made:
-        made.shelf.images = [IMAGE, BEFORE]
-        made.now.trust.catalogue = made.shelf.catalogue
-        rule = ActionRule(tier=Tier.LOW)
-        await made.has_policy(
-            version=2,
-            actions={INSTALL: rule, POWER: rule},
-            artifacts={each.artifact: frozenset({each.sha256}) for each in (IMAGE, BEFORE)},
-            firmware=FirmwareRule(soak=timedelta(seconds=2), patience=timedelta(seconds=20)),
-        )
+    async with updating_hub(tmp_path) as made:
         yield made
 
 

@@ -3,21 +3,17 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
 
 import pytest
 
-from edgeagent.contracts.actions import ActionName
-from edgeagent.contracts.command import Command
 from edgeagent.contracts.mqtt import Outgoing
 from edgeagent.contracts.order import Verb
-from edgeagent.contracts.policy import ActionRule, Tier
+from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
-from edgeagent.contracts.rollout import FirmwareRule
 from edgeagent.contracts.update import Stage
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.lifecycle import State
@@ -25,36 +21,16 @@ from edgeagent.core.stops import Standing
 from edgeagent.core.work import Claim, Ending, Later, StepName
 from edgeagent.errors import RejectedError, SuspiciousError
 from edgeagent.flows.wary import WaryDesk
-from edgeagent.ids import DeviceId, artifact_id, device_id, digest
+from edgeagent.ids import device_id
 from edgeagent.ports.crash import CrashPoint
-from edgeagent.ports.firmware import Image
-from tests.flows.commanding import Hub, new_hub
+from tests.flows.commanding import Hub
 from tests.flows.points import KilledError
 from tests.flows.scripted_player import NEW, OLD, Player
 from tests.flows.signing import PLAYER, POWER
+from tests.flows.updating import BEFORE, IMAGE, comes_to_its_end, install, updating_hub
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.requirement("F4"), pytest.mark.requirement("S1"), pytest.mark.requirement("S2")]
-
-INSTALL: Final = ActionName.INSTALL
-IMAGE: Final = Image(artifact=artifact_id("player-2.0.0"), sha256=digest("2" * 64), version=NEW)
-BEFORE: Final = Image(artifact=artifact_id("player-1.0.0"), sha256=digest("1" * 64), version=OLD)
-
-
-@asynccontextmanager
-async def updating_hub(folder: Path) -> AsyncIterator[Hub]:
-    """A hub that may install the new image, and the old one again."""
-    async with new_hub(folder) as made:
-        made.shelf.images = [IMAGE, BEFORE]
-        made.now.trust.catalogue = made.shelf.catalogue
-        rule = ActionRule(tier=Tier.LOW)
-        await made.has_policy(
-            version=2,
-            actions={INSTALL: rule, POWER: rule},
-            artifacts={each.artifact: frozenset({each.sha256}) for each in (IMAGE, BEFORE)},
-            firmware=FirmwareRule(soak=timedelta(seconds=2), patience=timedelta(seconds=20)),
-        )
-        yield made
 
 
 @pytest.fixture
@@ -68,11 +44,6 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
 async def player(hub: Hub) -> Player:
     """A player that runs the old version."""
     return await hub.player()
-
-
-def install(hub: Hub, image: Image = IMAGE, device: DeviceId = PLAYER) -> Command:
-    """Install it on a player."""
-    return hub.command(INSTALL, device=device, artifact=str(image.artifact), digest=str(image.sha256))
 
 
 async def stages(hub: Hub) -> list[object]:
@@ -156,13 +127,7 @@ async def test_nothing_is_believed_that_is_told_of_a_device_while_it_is_away(
     working = asyncio.create_task(hub.works())
     await eventually(lambda: player.begun)
 
-    def is_done() -> bool:
-        player.tells()
-        hub.passes(timedelta(milliseconds=100))
-        return working.done()
-
-    await eventually(is_done)
-    await working
+    await comes_to_its_end(hub, working, player.tells)
 
     receipt = await hub.ended(command)
     assert (receipt.outcome, receipt.update and receipt.update.stage) == (Outcome.UNKNOWN, Stage.SILENT)
@@ -234,13 +199,7 @@ async def test_a_file_that_is_taken_back_is_served_no_more_to_who_is_in_the_midd
     assert hub.rows("SELECT stage FROM updates") == [("installing",)]
     player.boots(OLD)
 
-    def is_done() -> bool:
-        player.tells()
-        hub.passes(timedelta(milliseconds=100))
-        return working.done()
-
-    await eventually(is_done)
-    await working
+    await comes_to_its_end(hub, working, player.tells)
     receipt = await hub.ended(command)
     assert (receipt.outcome, receipt.update and receipt.update.stage) == (Outcome.FAILED, Stage.KEPT)
 
@@ -258,12 +217,7 @@ async def test_a_device_that_never_comes_back_ends_as_unknown(hub: Hub, player: 
     working = asyncio.create_task(hub.works())
     await eventually(lambda: player.begun)
 
-    def is_done() -> bool:
-        hub.passes(timedelta(milliseconds=100))
-        return working.done()
-
-    await eventually(is_done)
-    await working
+    await comes_to_its_end(hub, working)
 
     receipt = await hub.ended(command)
     assert (receipt.outcome, receipt.reason) == (Outcome.UNKNOWN, Reason.NO_CONFIRMATION)

@@ -22,7 +22,7 @@ from edgeagent.ports.crash import CrashPoint
 from tests.flows.commanding import Hub
 from tests.flows.scripted_player import NEW, OLD, Player
 from tests.flows.signing import PLAYER, POWER
-from tests.flows.test_firmware import IMAGE, install, updating_hub
+from tests.flows.updating import IMAGE, comes_to_its_end, install, updating_hub
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.requirement("F4", "S2")
@@ -235,13 +235,7 @@ async def test_losses_between_which_an_update_goes_on_do_not_end_it(hub: Hub, pl
 
     working = asyncio.create_task(hub.works())
 
-    def is_done() -> bool:
-        player.tells()
-        hub.passes(timedelta(milliseconds=100))
-        return working.done()
-
-    await eventually(is_done)
-    await working
+    await comes_to_its_end(hub, working, player.tells)
     assert losses == [[(0,)], [(0,)]]
     assert (await hub.ended(command)).outcome is Outcome.SUCCEEDED
     assert len(player.begun) == 1
