@@ -1,10 +1,15 @@
 """Waking whoever waits for work, without asking the disk again and again."""
 
 import asyncio
-from collections.abc import Iterable
+import logging
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
+from typing import Final
 
 from edgeagent.contracts.event import Stream
+from edgeagent.errors import StorageError
+
+_AFTER_FAULT: Final = 1.0
 
 
 class Bell:
@@ -25,6 +30,27 @@ class Bell:
                 await self._rings.get()
         except TimeoutError:
             return
+
+
+async def write_when_due(
+    close_due: Callable[[], Awaitable[timedelta | None]], bell: Bell, log: logging.Logger
+) -> None:
+    """Write counts whenever some are due; ends only by cancellation.
+
+    Args:
+        close_due: writes what is due, and says when the next is; None while there is none. What it cannot
+            write, by a ``StorageError``, it keeps.
+        bell: rung when something new is counted.
+        log: of whoever counts.
+    """
+    while True:
+        try:
+            wait = await close_due()
+        except StorageError as why:
+            log.warning("counts are kept", extra={"why": str(why)})
+            await asyncio.sleep(_AFTER_FAULT)
+            continue
+        await bell.wait(wait)
 
 
 class OutboxBell:

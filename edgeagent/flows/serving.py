@@ -5,7 +5,6 @@ all who are turned away, with how often and why and the first few addresses. How
 at the door, it costs a row a minute. A kill loses the counts of the minute at most.
 """
 
-import asyncio
 import logging
 from collections import Counter
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from pydantic import JsonValue
 from edgeagent.contracts.serving import Turned
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.errors import StorageError
-from edgeagent.flows.bells import Bell
+from edgeagent.flows.bells import Bell, write_when_due
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import Digest
 from edgeagent.ports.artifact_site import Fetch
@@ -31,7 +30,6 @@ MINUTE: Final = timedelta(minutes=1)
 """For how long what happens is counted together."""
 MOST_ADDRESSES: Final = 3
 """How many addresses of a count are told."""
-_AFTER_FAULT: Final = 1.0
 _NOBODYS: Final = "artifacts"
 
 
@@ -110,14 +108,7 @@ class Serving:
 
     async def run(self) -> None:
         """Write what is due; ends only by cancellation."""
-        while True:
-            try:
-                wait = await self.close_due()
-            except StorageError as why:
-                log.warning("counts are kept", extra={"why": str(why)})
-                await asyncio.sleep(_AFTER_FAULT)
-                continue
-            await self._bell.wait(wait)
+        await write_when_due(self.close_due, self._bell, log)
 
     async def close_due(self) -> timedelta | None:
         """Write what is due.

@@ -10,7 +10,6 @@ of the minute at most, never the first; and no sender learns anything from them.
 A command for several devices counts for each of them.
 """
 
-import asyncio
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from edgeagent.contracts.event import EventType, Stream, data_text
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.errors import StorageError
-from edgeagent.flows.bells import Bell
+from edgeagent.flows.bells import Bell, write_when_due
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import CommandId
 from edgeagent.store import audit, outbox
@@ -40,8 +39,6 @@ MOST_SAMPLES: Final = 3
 """How many envelopes of a count are told by their digest."""
 BURST: Final = 60
 """How many repeats within a minute are too many to be an answer that was lost."""
-
-_AFTER_FAULT: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +177,7 @@ class Tallies:
 
     async def run(self) -> None:
         """Write what is due whenever a minute is over; ends only by cancellation."""
-        while True:
-            try:
-                wait = await self.close_due()
-            except StorageError as why:
-                log.warning("counts are kept", extra={"why": str(why)})
-                await asyncio.sleep(_AFTER_FAULT)
-                continue
-            await self._bell.wait(wait)
+        await write_when_due(self.close_due, self._bell, log)
 
     async def close_due(self) -> timedelta | None:
         """Write the counts of every minute that is over.
