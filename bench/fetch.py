@@ -25,8 +25,9 @@ from typing import Final
 from aiohttp import web
 
 from bench.figures import Row, table
-from edgeagent.adapters.artifacts.errand import Bounds
-from edgeagent.adapters.artifacts.source import ArtifactSourceSettings, FetchProcess
+from edgeagent.adapters.artifacts.source import ArtifactSourceSettings, FetchedFiles
+from edgeagent.adapters.fetcher.inside import InsideFetcher
+from edgeagent.contracts.fetching import Bounds
 from edgeagent.ids import artifact_id, digest
 from edgeagent.ports.artifacts import SignedFile
 from edgeagent.store.artifact_files import ArtifactFiles
@@ -84,7 +85,9 @@ def laid_out(folder: Path, size: int, name: str = "bench-1") -> SignedFile:
 async def ours(place: str, file: SignedFile, folder: Path) -> Mapping[str, float]:
     """Fetch as the agent does; and once more only the last MiB."""
     files = ArtifactFiles(folder / "artifacts")
-    source = FetchProcess(ArtifactSourceSettings(place=place, bounds=Bounds(reserve=0)))
+    source = FetchedFiles(
+        ArtifactSourceSettings(place=place, bounds=Bounds(reserve=0)), InsideFetcher(folder / "fetching")
+    )
     before = _own_peak()
     part, begun = files.part(file.sha256), time.perf_counter()
     await source.bring(file, part, lambda _size: None)

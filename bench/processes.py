@@ -37,6 +37,21 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
+class Memory:
+    """What a process holds of the memory, in MiB.
+
+    Attributes:
+        resident: all that is mapped and there (Rss): libraries too, whoever else has them mapped.
+        proportional: the same, with what others map too divided among them (Pss).
+        private: what nobody else has (anonymous): what comes back when it ends.
+    """
+
+    resident: float
+    proportional: float
+    private: float
+
+
+@dataclass(frozen=True, slots=True)
 class Watch:
     """Looks at one process.
 
@@ -58,6 +73,18 @@ class Watch:
     def resident(self) -> float:
         """MiB of memory that it holds now."""
         return self._status("VmRSS")
+
+    def memory(self) -> Memory:
+        """What it holds now, in full."""
+        told = Path(f"/proc/{self.pid}/smaps_rollup").read_text("ascii")
+        found = dict(re.findall(r"^(Rss|Pss|Anonymous):\s+(\d+) kB$", told, re.MULTILINE))
+        return Memory(*(int(found[name]) / 1024 for name in ("Rss", "Pss", "Anonymous")))
+
+    def to_disk(self) -> int:
+        """Bytes that it has had written to disks; memory file systems do not count (proc(5))."""
+        told = Path(f"/proc/{self.pid}/io").read_text("ascii")
+        found = dict(re.findall(r"^(write_bytes|cancelled_write_bytes): (\d+)$", told, re.MULTILINE))
+        return int(found["write_bytes"]) - int(found["cancelled_write_bytes"])
 
     def peak(self) -> float:
         """The most MiB that it has held since ``forget_peak``."""

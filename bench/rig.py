@@ -123,6 +123,16 @@ class Rig:
             time.sleep(_POLL)
         return tally
 
+    def wait_until_heard(self) -> None:
+        """Publish, one by one, until one of them has come to the sink; for a system that starts again."""
+        first = self._next
+
+        def has_come() -> bool:
+            self.load(1).finish()
+            return any(number >= first for number in self.sink.times())
+
+        wait_until(has_come, "a message at the cloud", within=_PATIENCE)
+
     def _begin(self) -> None:
         """Start the system, and send each device's first message, which tells more than the next ones."""
         self.system.launch()

@@ -121,12 +121,13 @@ def outage(rigged: Rigged, size: Size) -> Figures:
     """The cloud is away while messages come; how much memory that takes, and how fast it drains."""
     with rigged(BUSY, 0) as rig:
         time.sleep(_SETTLED)
-        resident = rig.watch.resident()
+        # Private memory: what is mapped of program files comes and goes by itself meanwhile.
+        private = rig.watch.memory().private
         rig.sink.stop()
         kept = _backlog(rig, size.messages)
-        once = rig.watch.resident() - resident
+        once = rig.watch.memory().private - private
         kept |= _backlog(rig, size.messages)
-        twice = rig.watch.resident() - resident
+        twice = rig.watch.memory().private - private
         before = rig.watch.use()
         rig.sink.start()
         tally = rig.wait_for(len(kept))
@@ -183,7 +184,8 @@ def _killed(name: str, rigged: Rigged, count: int, *, rate: float = 0.0, away: b
 
 
 def _until_quiet(rig: Rig) -> None:
-    """Wait until nothing more comes to the sink, for as long as an agent's start and backoff may take."""
+    """Wait until the system works again, and then until nothing more comes to the sink."""
+    rig.wait_until_heard()
     quiet_for = 5.0
     last = (time.monotonic(), -1)
     while time.monotonic() - last[0] < quiet_for:

@@ -17,13 +17,13 @@ but for a person who resets it. Who raises it, and by how much at most, is decid
 """
 
 import ctypes
-import ctypes.util
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, NewType, Protocol
+
+from edgeagent.values import dataclass
 
 BootId = NewType("BootId", str)
 """The kernel's name for this boot, ``/proc/sys/kernel/random/boot_id``."""
@@ -166,7 +166,8 @@ _TIME_ERROR: Final = 5
 
 
 def _adjtimex() -> timedelta | None:
-    libc = ctypes.CDLL(ctypes.util.find_library("c") or "libc.so.6")
+    # What is loaded already: looking for the library by name starts ldconfig, and a compiler, each time.
+    libc = ctypes.CDLL(None)
     answer = _Timex()
     state = libc.adjtimex(ctypes.byref(answer))
     if state in {-1, _TIME_ERROR} or answer.status & _STA_UNSYNC:

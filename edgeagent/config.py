@@ -1,27 +1,29 @@
 """The configuration: one TOML file, every key with a type, a default and a sentence.
 
-All mistakes are found at once, each with its line and what would be right. Secrets are never in the
+All mistakes are found at once, each with its line and what would be right. A variable of the environment
+goes before the file (``EDGEAGENT_LOG_LEVEL`` before ``[log] level``). Secrets are never in the
 file, only the names of files that hold them: a relative name is looked up where systemd puts
 credentials (``$CREDENTIALS_DIRECTORY``), or else beside the configuration.
 """
 
 import os
-import re
-import stat
-import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pydantic import ValidationError, model_validator
-from pydantic_core import ErrorDetails
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
+from edgeagent.config_keys import Key, all_keys
+from edgeagent.config_reading import Reading, read, read_text
 from edgeagent.contracts.door import Contract
 from edgeagent.errors import ConfigurationError
 from edgeagent.sections import (
     ArtifactsSection,
     AuditSection,
+    BackupSection,
     BrokerSection,
     CloudSection,
+    FetchSection,
     FirmwareSection,
     HubSection,
     IngestSection,
@@ -33,28 +35,30 @@ from edgeagent.sections import (
     WebSection,
     WorkerSection,
 )
+from edgeagent.values import dataclass
 
 DEFAULT_PATH: Final = Path("/etc/edgeagent/config.toml")
-_CONFIG_BYTES: Final = 256 * 1024
 
 
 class Config(Contract):
     """The whole file."""
 
     hub: HubSection
-    broker: BrokerSection = BrokerSection()
+    broker: BrokerSection = Field(default_factory=BrokerSection)
     cloud: CloudSection | None = None
     policy: PolicySection | None = None
-    artifacts: ArtifactsSection = ArtifactsSection()
+    artifacts: ArtifactsSection = Field(default_factory=ArtifactsSection)
     firmware: FirmwareSection | None = None
-    ingest: IngestSection = IngestSection()
-    uplink: UplinkSection = UplinkSection()
-    audit: AuditSection = AuditSection()
-    web: WebSection | None = WebSection()
-    worker: WorkerSection = WorkerSection()
-    profiles: ProfilesSection = ProfilesSection()
+    ingest: IngestSection = Field(default_factory=IngestSection)
+    uplink: UplinkSection = Field(default_factory=UplinkSection)
+    audit: AuditSection = Field(default_factory=AuditSection)
+    backup: BackupSection = Field(default_factory=BackupSection)
+    web: WebSection | None = Field(default_factory=WebSection)
+    worker: WorkerSection = Field(default_factory=WorkerSection)
+    fetch: FetchSection = Field(default_factory=FetchSection)
+    profiles: ProfilesSection = Field(default_factory=ProfilesSection)
     trace: TraceSection | None = None
-    log: LogSection = LogSection()
+    log: LogSection = Field(default_factory=LogSection)
 
     @model_validator(mode="after")
     def _fits_together(self) -> "Config":
@@ -84,58 +88,62 @@ class Config(Contract):
         return self.hub.run_dir / "last-health.json"
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The configuration, and where it was read.
+
+    Attributes:
+        config: what is configured.
+        reading: the file and the environment.
+    """
+
+    config: Config
+    reading: Reading
+
+    def origin(self, key: Key) -> str:
+        """Where the value of a key comes from: a place in the file, a variable, or ``default``."""
+        steps = tuple(key.name.split("."))
+        is_given = steps in self.reading.variables or steps in self.reading.places.offsets
+        return self.reading.where(steps) if is_given else "default"
+
+
 def load(path: Path) -> Config:
     """Read the configuration.
 
     Raises:
         ConfigurationError: names every mistake, with its line.
     """
+    return load_with_origins(path).config
+
+
+def load_with_origins(path: Path) -> Loaded:
+    """Read the configuration, and keep where it was read; raises as ``load`` does."""
+    keys = all_keys(Config)
+    return _judged(read(path, keys, os.environ), keys)
+
+
+def of_text(path: Path, text: str) -> Config:
+    """What a text would configure, were it in the file; raises as ``load`` does."""
+    keys = all_keys(Config)
+    return _judged(read_text(path, text, keys, os.environ), keys).config
+
+
+def _judged(reading: Reading, keys: Sequence[Key]) -> Loaded:
     try:
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            raw = file.read(_CONFIG_BYTES + 1)
-    except OSError as why:
-        raise ConfigurationError(f"cannot read {path}: {why.strerror}") from why
-    if stat.S_ISREG(mode) and mode & stat.S_IWOTH:
-        # It says whose policy is trusted.
-        raise ConfigurationError(f"anybody may change {path}: chmod o-w {path}")
-    if len(raw) > _CONFIG_BYTES:
-        raise ConfigurationError(f"{path} is larger than {_CONFIG_BYTES} bytes")
-    try:
-        text = raw.decode()
-        fields = tomllib.loads(text)
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as why:
-        raise ConfigurationError(f"{path}: not TOML: {why}") from why
-    try:
-        return Config.model_validate(fields)
+        return Loaded(_made_of(reading.fields), reading)
     except ValidationError as why:
-        mistakes = [_mistake(text, error) for error in why.errors(include_url=False)]
-        raise ConfigurationError("\n".join(f"{path}:{mistake}" for mistake in mistakes)) from why
+        # Only who has mistyped something pays for it.
+        from edgeagent.config_mistakes import told
+
+        raise ConfigurationError("\n".join(told(why, reading, keys))) from why
 
 
-def _mistake(text: str, error: ErrorDetails) -> str:
-    place = [str(step) for step in error["loc"]]
-    line = _line_of(text, place)
-    name = ".".join(place) or "file"
-    words = error["msg"].removeprefix("Value error, ")
-    if error["type"] == "extra_forbidden":
-        words = "there is no such key"
-    if error["type"] == "missing":
-        words = "is missing"
-    return f"{line}: {name}: {words}"
+def _made_of(fields: Mapping[str, object]) -> Config:
+    """Judge the fields; what pydantic builds for it, some 2 MiB, is needed once and goes at the end.
 
-
-def _line_of(text: str, place: list[str]) -> int:
-    """The line on which a key stands, as far as it can be found; else that of its section; else 1."""
-    section: list[str] = []
-    best = 1
-    for number, line in enumerate(text.splitlines(), start=1):
-        if (header := re.match(r"\s*\[\s*([A-Za-z0-9_.\s-]+?)\s*\]", line)) is not None:
-            section = [part.strip() for part in header[1].split(".")]
-            if section == place[: len(section)]:
-                best = number
-        elif (key := re.match(r"\s*([A-Za-z0-9_.-]+)\s*=", line)) is not None:
-            named = [*section, *key[1].split(".")]
-            if named == place[: len(named)]:
-                return number
-    return best
+    A section that is absent is given as an empty one: as a default it would be built for good.
+    """
+    absent: dict[str, object] = {
+        name: {} for name, field in Config.model_fields.items() if field.default_factory is not None
+    }
+    return TypeAdapter(Config).validate_python(absent | dict(fields))

@@ -50,4 +50,9 @@ def set_up(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    set_level(level)
+
+
+def set_level(level: str) -> None:
+    """Have our own lines written from a level on; see ``set_up``."""
     logging.getLogger("edgeagent").setLevel(level.upper())

@@ -6,22 +6,25 @@ is told with its name before anything starts.
 
 import grp
 import pwd
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pydantic import SecretBytes
 
 from edgeagent.adapters.admin.access import Access
 from edgeagent.adapters.cloud.settings import CloudSettings, Token, is_loopback
+from edgeagent.adapters.fetcher.inside import InsideFetcher
+from edgeagent.adapters.fetcher.outside import OutsideFetcher
 from edgeagent.adapters.lan_files.settings import LanFilesSettings
-from edgeagent.adapters.mqtt.broker_config import DEFAULT_PATH, read_limits
+from edgeagent.adapters.metadata.source import SourceSettings, TufSource
+from edgeagent.adapters.mqtt.broker_config import DEFAULT_PATH, read_door, read_limits
 from edgeagent.adapters.mqtt.settings import MqttSettings, TlsSettings
 from edgeagent.config import Config
 from edgeagent.contracts.policy import POLICY_BYTES
 from edgeagent.contracts.profile import PROFILE_BYTES, DeviceProfile
-from edgeagent.core.profile.load import load as load_profile
+from edgeagent.core.profile.load import reading
 from edgeagent.core.retry import BackoffRule
 from edgeagent.errors import ConfigurationError, MalformedError
 from edgeagent.flows.checkpoints import AuditSettings
@@ -30,17 +33,30 @@ from edgeagent.flows.refreshing import RefreshSettings
 from edgeagent.flows.trust import TrustSettings
 from edgeagent.flows.uplink import UplinkSettings
 from edgeagent.flows.watching.certificates import CertificateFiles
+from edgeagent.ports.fetcher import Fetcher
 from edgeagent.profiles.shipped import shipped_profiles
 from edgeagent.secret_files import check_private, check_unchanged, read_secret, secret_path
+from edgeagent.sections import BrokerSection
+from edgeagent.store.identity_folder import IdentityFolder
 
-if TYPE_CHECKING:
-    from edgeagent.adapters.metadata.source import TufSource
-
+BROKER_ACCESS: Final = "edgeagent/access"
+"""Beside mosquitto's configuration; written by whoever may write there."""
 _MOST_PROFILES: Final = 256
 _LARGEST_PUBLISH: Final = 256 * 1024
 _MQTT_PORT: Final = 1883
 _ROOT_BYTES: Final = 128 * 1024
 _FIRST_RETRY: Final = timedelta(seconds=10)
+
+
+def _password(broker: BrokerSection, file: Path, path: Path) -> str:
+    """What the agent logs in with; of a broker of the hub's own it is made with the rest."""
+    try:
+        return read_secret(path, file)
+    except ConfigurationError as why:
+        if broker.managed is None or not isinstance(why.__cause__, FileNotFoundError):
+            raise
+        made = "sudo edgeagent broker apply --restart makes it, and starts mosquitto anew"
+        raise ConfigurationError(f"the agent has no password at the broker yet: {made}") from why
 
 
 def mqtt_settings(config: Config, path: Path) -> MqttSettings:
@@ -52,7 +68,7 @@ def mqtt_settings(config: Config, path: Path) -> MqttSettings:
     broker, ingest = config.broker, ingest_settings(config)
     described = _broker_config(config)
     limits = None if described is None else read_limits(described)
-    password = None if broker.password_file is None else read_secret(path, broker.password_file)
+    password = None if broker.password_file is None else _password(broker, broker.password_file, path)
     tls = None
     if broker.tls is not None:
         if broker.tls.key_file is not None:
@@ -83,24 +99,53 @@ def _broker_config(config: Config) -> Path | None:
     broker = config.broker
     if broker.config_file is not None:
         return broker.config_file
+    if broker.managed is not None:
+        return broker.managed.folder / DEFAULT_PATH.name
     return DEFAULT_PATH if broker.port == _MQTT_PORT and is_loopback(broker.host) else None
+
+
+def broker_access(config: Config) -> Path | None:
+    """Where it is told whose rules are in force at a broker of the hub's own; None at others."""
+    managed = config.broker.managed
+    return None if managed is None else managed.folder / BROKER_ACCESS
+
+
+def broker_is_open(config: Config) -> bool | None:
+    """Whether the broker lets in from the network who has no name; None where that is not known."""
+    described = _broker_config(config)
+    door = None if described is None else read_door(described)
+    return None if door is None else door.anonymous and not door.is_local
 
 
 def cloud_settings(config: Config, path: Path) -> CloudSettings | None:
     """How the queue is reached; None when there is none.
 
+    An enrolled hub shows its certificate, and no token.
+
     Raises:
-        ConfigurationError: a secret cannot be read, or the address is none.
+        ConfigurationError: a secret cannot be read, there is nothing to log in with, or the address is none.
     """
-    cloud = config.cloud
+    cloud, slots = config.cloud, identity_folder(config)
     if cloud is None:
         return None
+    is_enrolled = slots.is_enrolled and cloud.url.startswith("https:")
+    if cloud.token_file is None and not is_enrolled:
+        raise ConfigurationError(
+            f"[cloud] has no token_file, and this hub is not enrolled (nothing is in {slots.folder}): "
+            "edgeagent setup --claim CODE"
+        )
     return CloudSettings(
         url=cloud.url,
-        token=Token(read_secret(path, cloud.token_file)),
-        ca_file=_near(path, cloud.ca_file),
+        token=None if is_enrolled or cloud.token_file is None else Token(read_secret(path, cloud.token_file)),
+        ca_file=_near(path, cloud.ca_file) or (slots.authority if is_enrolled else None),
+        certificate=slots.current if is_enrolled else None,
         proxy=cloud.proxy,
     )
+
+
+def identity_folder(config: Config) -> IdentityFolder:
+    """Where the hub's key and certificates are."""
+    return IdentityFolder(config.hub.state_dir / "identity")
 
 
 def access(config: Config) -> Access:
@@ -184,7 +229,18 @@ def refresh_settings(config: Config) -> RefreshSettings:
     return RefreshSettings(every=every, backoff=BackoffRule(first=min(every, _FIRST_RETRY), longest=longest))
 
 
-def policy_source(config: Config, path: Path) -> "TufSource | None":
+def fetching_folder(config: Config) -> Path:
+    """Where a child that fetches works."""
+    return config.hub.state_dir / "fetching"
+
+
+def fetcher(config: Config) -> Fetcher:
+    """Who goes and fetches."""
+    is_outside = config.fetch.by == "outside"
+    return OutsideFetcher(config.fetch.socket) if is_outside else InsideFetcher(fetching_folder(config))
+
+
+def policy_source(config: Config, path: Path) -> TufSource | None:
     """Where the policy is published; None where it is not.
 
     A root that cannot be read is no reason not to start: what is stored goes on.
@@ -195,9 +251,6 @@ def policy_source(config: Config, path: Path) -> "TufSource | None":
     if config.policy is None or config.policy.source is None or config.policy.root is None:
         return None
     check_unchanged(secret_path(path, config.policy.root))
-    # With tuf and its parts, 3 MiB; the other way to a policy has no need of them.
-    from edgeagent.adapters.metadata.source import SourceSettings, TufSource
-
     return TufSource(
         SourceSettings(
             place=config.policy.source,
@@ -205,7 +258,8 @@ def policy_source(config: Config, path: Path) -> "TufSource | None":
             work=config.hub.state_dir / "policy-fetch",
             ca_file=_near(path, config.policy.ca_file),
             proxy=None if config.cloud is None else config.cloud.proxy,
-        )
+        ),
+        fetcher(config),
     )
 
 
@@ -255,7 +309,8 @@ def profiles(config: Config, path: Path) -> Mapping[str, DeviceProfile]:
     Raises:
         ConfigurationError: one of the operator's is wrong, or has the id of another.
     """
-    known = {profile.id: profile for profile in map(load_profile, shipped_profiles())}
+    load = reading()
+    known = {profile.id: profile for profile in map(load, shipped_profiles())}
     directory = _near(path, config.profiles.directory)
     if directory is None:
         return known
@@ -263,17 +318,17 @@ def profiles(config: Config, path: Path) -> Mapping[str, DeviceProfile]:
     if not directory.is_dir() or len(own) > _MOST_PROFILES:
         raise ConfigurationError(f"{directory} is no folder of at most {_MOST_PROFILES} profiles")
     for file in own:
-        profile = _own_profile(file)
+        profile = _own_profile(file, load)
         if profile.id in known:
             raise ConfigurationError(f"{file}: there is a profile {profile.id!r} already")
         known[profile.id] = profile
     return known
 
 
-def _own_profile(file: Path) -> DeviceProfile:
+def _own_profile(file: Path, load: Callable[[bytes], DeviceProfile]) -> DeviceProfile:
     try:
         with file.open("rb") as text:
-            return load_profile(text.read(PROFILE_BYTES + 1))
+            return load(text.read(PROFILE_BYTES + 1))
     except OSError as why:
         raise ConfigurationError(f"cannot read {file}: {why.strerror}") from why
     except MalformedError as why:
@@ -293,6 +348,38 @@ def certificate_files(config: Config, path: Path) -> CertificateFiles:
         shown={key: secret_path(path, name) for key, name in shown.items() if name is not None},
         trusted={key: secret_path(path, name) for key, name in trusted.items() if name is not None},
     )
+
+
+def named_files(config: Config, path: Path) -> None:
+    """Look whether the certificates and the policy that are named can be read at all.
+
+    The agent starts without some of them, and says so in its health; whoever checks wants to know it before.
+
+    Raises:
+        ConfigurationError: names each that cannot.
+    """
+    tls, cloud, policy, artifacts = config.broker.tls, config.cloud, config.policy, config.artifacts
+    named = {
+        "broker.tls.ca_file": None if tls is None else tls.ca_file,
+        "broker.tls.cert_file": None if tls is None else tls.cert_file,
+        "cloud.ca_file": None if cloud is None else cloud.ca_file,
+        "policy.file": None if policy is None else policy.file,
+        "policy.ca_file": None if policy is None else policy.ca_file,
+        "artifacts.ca_file": artifacts.ca_file,
+    }
+    wrong = []
+    for key, name in named.items():
+        file = _near(path, name)
+        try:
+            if file is not None:
+                with file.open("rb"):
+                    check_unchanged(file)
+        except OSError as why:
+            wrong.append(f"{key}: cannot read {file}: {why.strerror}")
+        except ConfigurationError as why:
+            wrong.append(f"{key}: {why}")
+    if wrong:
+        raise ConfigurationError("\n".join(wrong))
 
 
 def _near(path: Path, name: Path | None) -> Path | None:

@@ -1,6 +1,7 @@
 # Sourced by ./run, ./test and .ci/run: a virtual environment with what they need, said as it is fetched.
 #
-#   need_programs PACKAGE:PROGRAM ...   Debian packages, by apt as root or with sudo; else says how, exit 2
+#   need_programs PACKAGE:PROGRAM ...   Debian packages, by apt as root or with sudo; else says how, exit 2;
+#                                       with what Python needs for its environment
 #   need_environment [EXTRA ...]        a virtual environment in .venv with the project and these extras
 
 # Hundreds of processes start, of which none is to compile everything anew.
@@ -53,6 +54,8 @@ need_programs() {
     for pair in "$@"; do
         has_program "${pair#*:}" || missing+=("${pair%%:*}")
     done
+    # In the same breath, so that whoever has to type it types once.
+    [ -x .venv/bin/pip ] || missing+=($(missing_venv))
     [ "${#missing[@]}" = 0 ] && return 0
     install_packages "${missing[@]}"
 }
@@ -69,13 +72,19 @@ find_python() {
     return 2
 }
 
+# The package that Debian's Python lacks to make an environment; nothing where it can.
+missing_venv() {
+    local python
+    python=$(find_python) || return 2
+    "$python" -c 'import ensurepip, venv' 2>/dev/null ||
+        "$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'
+}
+
 make_environment() {
     local python package
     python=$(find_python) || return 2
-    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
-        package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
-        install_packages "$package" || return 2
-    fi
+    package=$(missing_venv)
+    [ -z "$package" ] || install_packages "$package" || return 2
     # Anew: one that was left half made has no pip.
     "$python" -m venv --clear .venv
 }

@@ -1,5 +1,6 @@
 """One TOML file: every mistake at once with its line, defaults for the rest, secrets elsewhere (SPEC H4)."""
 
+import os
 import stat
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +15,12 @@ from edgeagent.secret_files import read_secret, secret_path
 pytestmark = pytest.mark.requirement("H4")
 
 SIGNER = "ab" * 32
+ALONE = {
+    *("policy.file", "policy.signer", "policy.source", "policy.root", "policy.refresh", "policy.ca_file"),
+    *("broker.tls.cert_file", "broker.tls.key_file", "firmware.public"),
+    *("broker.managed.cert_file", "broker.managed.key_file"),
+}
+"""Keys that go with another."""
 
 
 @pytest.fixture
@@ -112,26 +119,26 @@ most_events = 0
 listen = "0.0.0.0:80"
 [log]
 level = "loud"
+[trace]
 [colour]
 """,
     )
 
-    places = {line.split(": ")[0] + " " + line.split(": ")[1] for line in found}
-    assert places == {
+    assert [" ".join(line.split(": ")[:2]) for line in found] == [
         "2 hub.id",
         "3 hub.state_dir",
         "6 broker.port",
         "7 broker.keepalive",
         "8 broker.hots",
-        "10 cloud.token_file",
         "11 cloud.url",
         "13 uplink.most_events",
         "15 web.listen",
         "17 log.level",
-        "18 colour",
-    }
-    assert "8: broker.hots: there is no such key" in found
-    assert "10: cloud.token_file: is missing" in found
+        "18 trace.otlp_endpoint",
+        "19 colour",
+    ]
+    assert "8: broker.hots: there is no such key; did you mean host?" in found
+    assert any(line.startswith("18: trace.otlp_endpoint: is missing, like otlp_endpoint =") for line in found)
     assert any("like 500ms, 30s, 5m" in line for line in found)
     assert any("like https://queue.example.org" in line for line in found)
 
@@ -141,7 +148,7 @@ level = "loud"
     [
         pytest.param('hub.id = "venue-7"\nbroker.port = 0\n', "2: broker.port", id="dotted keys"),
         pytest.param(
-            'hub = { id = "venue-7" }\nbroker = { port = 0 }\n', "2: broker.port", id="inline tables"
+            'hub = { id = "venue-7" }\nbroker = { port = 0 }\n', "2:12: broker.port", id="inline tables"
         ),
         pytest.param('[ hub ]\nid = "venue-7"\n[broker . tls]\nca = 1\n', "4: broker.tls.ca", id="spaces"),
         pytest.param('[hub]\n# id = "x"\n\n', "1: hub.id", id="a key in a comment"),
@@ -161,7 +168,16 @@ def test_the_line_is_found_however_the_file_is_written(path: Path, text: str, li
         pytest.param(b'[hub]\nid = "a"\nid = "b"\n', "not TOML", id="one key twice"),
         pytest.param(b'[hub]\nid = "\xff"\n', "not TOML", id="no UTF-8"),
         pytest.param(b"x = " + b"[" * 100_000, "not TOML", id="too deep"),
-        pytest.param(b"#" * 300_000, "larger than", id="too large"),
+        pytest.param(b"#" * 10_000_000, "larger than", id="too large"),
+        pytest.param(b'\xef\xbb\xbf[hub]\nid = "a"\n', ":1: .*byte order mark", id="a byte order mark"),
+        pytest.param('[hub]\nid = "a"\n'.encode("utf-16"), ":1: .*UTF-16", id="UTF-16"),
+        pytest.param(b'[hub]\nid = "a\x00"\n', ":2: .*NUL", id="a NUL"),
+        pytest.param(b'[hub]\nid = "\xfc"\n', ":2: .*save it as UTF-8", id="Latin-1"),
+        pytest.param(b'[hub]\nid = "a"\n[web]\n[hub]\n', ":4:.*a second time", id="one section twice"),
+        pytest.param(b"[hub]\nid = a\n", ":2:.*stand in quotes", id="no quotes"),
+        pytest.param(b'[hub]\nid = "a', ":2: not TOML", id="cut off"),
+        pytest.param(b"[hub]\nid = 1" + b"0" * 5000, "not TOML|hub.id", id="a number without end"),
+        pytest.param(bytes(4096), ":1: .*NUL", id="zeros"),
     ],
 )
 def test_what_is_no_configuration_is_refused_with_its_name(path: Path, raw: bytes, word: str) -> None:
@@ -176,6 +192,95 @@ def test_what_is_no_configuration_is_refused_with_its_name(path: Path, raw: byte
 def test_a_file_that_is_not_there_is_named(path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot read"):
         load(path)
+
+
+def test_a_fifo_holds_up_nobody(path: Path) -> None:
+    os.mkfifo(path)
+
+    with pytest.raises(ConfigurationError, match="is no file"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("[broker]\nhots = 1", "8: broker.hots: there is no such key; did you mean host?"),
+        (
+            '[broker]\ntoken_file = "t"',
+            "8: broker.token_file: there is no such key; token_file stands in [cloud]",
+        ),
+        ("[brokr]\nport = 1", "7: brokr: there is no such key; did you mean broker?"),
+        ("[xyzzy]", "7: xyzzy: there is no such key"),
+        ("[broker]\nport = 1.5", "8: broker.port: has to be a whole number without quotes, like port = 1883"),
+        (
+            '[broker]\nport = "1883"',
+            "8: broker.port: has to be a whole number without quotes, like port = 1883",
+        ),
+        (
+            "[broker]\nport = true",
+            "8: broker.port: has to be a whole number without quotes, like port = 1883",
+        ),
+        ("[broker]\nhost = 5", '8: broker.host: has to be text in quotes, like host = "127.0.0.1"'),
+        ("[broker]\ntls = 5", "8: broker.tls: has to be a section: [broker.tls]"),
+        ("[[broker]]\nport = 1", "7: broker: has to be a section: [broker]"),
+        ("[web]\nlisten = 5", '8: web.listen: has to be text in quotes, like listen = "127.0.0.1:9464"'),
+        (
+            '[web]\nlisten = "80"',
+            '8: web.listen: is not written as it has to be, like listen = "127.0.0.1:9464"',
+        ),
+        (
+            '[web]\nlisten = "127.0.0.1:99999"',
+            '8: web.listen: a port is at most 65535, like listen = "127.0.0.1:9464"',
+        ),
+        (
+            '[broker]\npassword_file = "a\\u0000"',
+            '8: broker.password_file: has to name a file, like password_file = "broker-password"',
+        ),
+        (
+            '[uplink]\nlongest_backoff = "0s"',
+            (
+                "8: uplink.longest_backoff: should be greater than or equal to 1 second, "
+                'like longest_backoff = "1m"'
+            ),
+        ),
+        (
+            '[ingest]\ncommit_linger = "2m"',
+            (
+                "8: ingest.commit_linger: should be less than or equal to 1 minute, "
+                'like commit_linger = "100ms"'
+            ),
+        ),
+    ],
+)
+def test_each_mistake_says_what_would_be_right(path: Path, lines: str, words: str) -> None:
+    """Tabs, blanks and the ends of lines of other systems move no line."""
+    found = mistakes(path, f'\t# one\r\n\r\n[hub]\r\n\tid\t=\t"venue-7"\r\nrun_dir = """\n/run"""\n{lines}\n')
+
+    assert found == [words]
+
+
+def test_a_variable_of_the_environment_goes_before_the_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGEAGENT_LOG_LEVEL", "debug")
+    monkeypatch.setenv("EDGEAGENT_BROKER_PORT", "1884")
+    monkeypatch.setenv("EDGEAGENT_BROKER_TLS_CA_FILE", "ca.pem")
+
+    config = written(path, '[hub]\nid = "venue-7"\n[log]\nlevel = "error"\n')
+
+    assert (config.log.level, config.broker.port) == ("debug", 1884)
+    assert config.broker.tls is not None
+    assert config.broker.tls.ca_file == Path("ca.pem")
+
+
+def test_a_variable_with_a_mistake_is_told_by_its_name(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGEAGENT_BROKER_PORT", "many")
+
+    [found] = mistakes(path, '[hub]\nid = "venue-7"\n[broker]\nport = 1\n')
+
+    assert found.startswith("$EDGEAGENT_BROKER_PORT: broker.port: has to be a whole number")
+    monkeypatch.setenv("EDGEAGENT_BROKER_PRT", "1")
+    assert mistakes(path, '[hub]\nid = "venue-7"\n') == ["$EDGEAGENT_BROKER_PRT: there is no such key"]
 
 
 def test_a_certificate_and_its_key_go_together(path: Path) -> None:
@@ -196,12 +301,27 @@ def test_a_secret_that_stands_in_the_file_by_mistake_is_not_repeated(path: Path)
     assert "hunter2" not in "\n".join(found)
 
 
-def test_each_key_has_a_default_and_a_sentence() -> None:
-    keys = all_keys()
+def test_each_key_has_a_sentence_and_an_example_that_is_taken(path: Path) -> None:
+    keys = all_keys(Config)
+    needed = {"cloud": 'url = "https://queue.example.org"\ntoken_file = "t"\n', "hub": 'id = "venue-7"\n'}
 
-    assert keys[0][:2] == ("hub.id", "required")
-    assert all(meaning.endswith(".") for _, _, meaning in keys)
-    assert len({name for name, _, _ in keys}) == len(keys)
+    assert (keys[0].name, keys[0].is_required) == ("hub.id", True)
+    assert all(key.meaning.endswith(".") for key in keys)
+    assert len({key.name for key in keys}) == len(keys) == len({key.variable for key in keys})
+    for key in keys:
+        section, _, name = key.name.rpartition(".")
+        fields = {section: needed.get(section, ""), "hub": needed["hub"]}
+        if section == "broker.managed":
+            fields["broker"] = 'port = 1884\nusername = "edgeagent"\npassword_file = "broker-password"\n'
+        fields[section] = "".join(
+            line for line in fields[section].splitlines(keepends=True) if line.split(" ")[0] != name
+        )
+        text = "".join(f"[{title}]\n{lines}" for title, lines in fields.items())
+        text = text.replace(f"[{section}]\n", f"[{section}]\n{key.line}\n")
+        if key.name in ALONE:
+            assert all(f" {key.name}: " not in mistake for mistake in mistakes(path, text))
+        else:
+            written(path, text)
 
 
 @pytest.mark.requirement("W3", "A2")
@@ -226,6 +346,31 @@ class TestSecrets:
         assert read_secret(path, Path("token")) == "credential"
         assert read_secret(path, Path("other")) == "beside"
         assert read_secret(path, path.parent / "token") == "beside"
+
+    def test_what_the_unit_lends_goes_before_all_else(
+        self, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of a folder systemd lends each file under a name that begins with the folder's."""
+        lent = tmp_path / "lent"
+        lent.mkdir()
+        secret(lent / "edgeagent_token", "lent")
+        secret(lent / "token", "credential")
+        secret(lent / "edgeagent_cloud_token", "lent from a folder inside")
+        monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(lent))
+
+        assert read_secret(path, Path("token")) == "lent"
+        assert read_secret(path, Path("cloud/token")) == "lent from a folder inside"
+
+    def test_without_a_unit_the_folder_that_it_lends_is_looked_into(self, path: Path) -> None:
+        """As root does, who asks whether the configuration is right."""
+        folder = path.parent / "credentials"
+        folder.mkdir()
+        secret(path.parent / "token", "beside")
+        secret(folder / "token", "in the folder")
+
+        assert read_secret(path, Path("token")) == "in the folder"
+        with pytest.raises(ConfigurationError, match=f"install -m 600 FILE {folder}/other"):
+            read_secret(path, Path("other"))
 
     def test_a_name_that_leads_out_of_a_folder_is_taken_as_it_is_written(self, path: Path) -> None:
         """Whoever writes the configuration may read what the agent may: there is nothing to protect."""
@@ -265,6 +410,12 @@ class TestSecrets:
 
     def test_one_that_is_missing_is_named(self, path: Path) -> None:
         with pytest.raises(ConfigurationError, match="token"):
+            read_secret(path, Path("token"))
+
+    def test_a_fifo_is_no_secret_and_holds_up_nobody(self, path: Path) -> None:
+        os.mkfifo(path.parent / "token", 0o600)
+
+        with pytest.raises(ConfigurationError, match="is no file"):
             read_secret(path, Path("token"))
 
     def test_a_folder_is_no_secret(self, path: Path) -> None:

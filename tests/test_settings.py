@@ -132,6 +132,7 @@ class TestTheCloud:
         cloud = settings.cloud_settings(config, path)
 
         assert cloud is not None
+        assert cloud.token is not None
         assert cloud.token.header() == f"Bearer {TOKEN}"
         assert TOKEN not in repr(cloud)
 

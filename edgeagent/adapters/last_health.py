@@ -49,5 +49,7 @@ class LastHealth:
         half = self._path.with_suffix(".new")
         handle = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         with os.fdopen(handle, "wb") as file:
+            # It is for everybody, whatever the umask of a unit.
+            os.fchmod(file.fileno(), 0o644)
             file.write(report)
         half.replace(self._path)

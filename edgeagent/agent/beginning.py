@@ -1,18 +1,19 @@
 """What comes before everything else: folders, the database, its epoch, the first audit rows."""
 
+import asyncio
 import logging
 import random
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
-from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final
 
 from pydantic import JsonValue
 
+from edgeagent.agent.upgrading import back_up_first, way_back
 from edgeagent.clock import EPOCH, FloorSource, ProvenClock
 from edgeagent.config import Config
 from edgeagent.contracts.event import EventTime, EventType, Stream, data_text
@@ -31,9 +32,10 @@ from edgeagent.store import catalogue as catalogues
 from edgeagent.store import policy as policies
 from edgeagent.store.audit import Act, Stamp
 from edgeagent.store.database import Database, Snapshot, Transaction
-from edgeagent.store.files import DamagedFileError, set_aside
+from edgeagent.store.files import MIGRATIONS, DamagedFileError, LaterTablesError, MigrationError, set_aside
 from edgeagent.store.meta import Life, StoredFloor
 from edgeagent.store.outbox import NewEvent
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +96,7 @@ async def begun(store: Database, config: Config, clock: ProvenClock, key: bytes,
         data = data_text({name: value for name, value in told.items() if value is not None})
         hello = NewEvent(Stream.RECORD, EventType.HUB_HELLO, None, time, data)
         outbox.append(tx, [hello], incarnation=incarnation)
-        return Origin(config.hub.id, life.epoch, incarnation)
+        return Origin(config.hub.id, life.epoch, incarnation, config.hub.zone)
 
     return await store.write(begin)
 
@@ -168,15 +170,28 @@ def least_policy_version(db: Snapshot) -> int:
     return 0 if policies.is_stored(db) else meta.policy_floor(db)
 
 
-async def open_store(path: Path) -> tuple[Database, Path | None]:
+async def open_store(path: Path, migrations: Traversable | None = None) -> tuple[Database, Path | None]:
     """Open the database; a damaged one is kept under another name, and a new one takes its place.
+
+    Before tables are changed there is a backup.
+
+    Args:
+        path: the database.
+        migrations: the folder of ``NNNN_name.sql``; ours if absent.
 
     Returns:
         The database, and where the damaged one lies.
+
+    Raises:
+        StorageError: the disk does not let us, or has no room for that backup.
+        ConfigurationError: a newer edgeagent made it, or its tables cannot be changed; it is left as it is.
     """
-    migrations = files("edgeagent.store") / "migrations"
+    migrations = migrations or MIGRATIONS
+    await asyncio.to_thread(back_up_first, path, migrations, datetime.now(UTC))
     try:
         return await Database.open(path, migrations), None
+    except (LaterTablesError, MigrationError) as why:
+        raise ConfigurationError(await asyncio.to_thread(way_back, path, why)) from why
     except DamagedFileError as why:
         kept = set_aside(path, datetime.now(UTC))
         log.warning("database damaged, set aside", extra={"why": str(why), "kept": str(kept)})

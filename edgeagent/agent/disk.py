@@ -1,17 +1,18 @@
 """What looks after the store, and copies it on request: built together."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from edgeagent.adapters.admin.backup_routes import backup_routes
 from edgeagent.adapters.admin.route import Route
+from edgeagent.agent.reloading import Reloading
 from edgeagent.agent.running import Flow
 from edgeagent.config import Config
-from edgeagent.flows.backups import Backups
+from edgeagent.flows.backups import BackupFlow
 from edgeagent.flows.beside import Beside
 from edgeagent.flows.storekeeping import StoreKeeping
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.store.database import Database
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +25,7 @@ class Disk:
     """
 
     keeping: StoreKeeping
-    backups: Backups
+    backups: BackupFlow
 
     @property
     def flows(self) -> dict[str, Flow]:
@@ -37,10 +38,9 @@ class Disk:
         return backup_routes(self.backups)
 
 
-def disk(store: Database, around: Surroundings, config: Config) -> Disk:
+def disk(store: Database, around: Surroundings, config: Config, again: Reloading) -> Disk:
     """Build the parts."""
     beside = Beside(store)
-    return Disk(
-        keeping=StoreKeeping(store, beside, around),
-        backups=Backups(store, beside, around, (config.hub.state_dir, config.hub.run_dir)),
-    )
+    backups = BackupFlow(store, beside, around, config.backup.keep)
+    again.adopts(lambda other: other.backup.keep, backups.adopt)
+    return Disk(keeping=StoreKeeping(store, beside, around), backups=backups)

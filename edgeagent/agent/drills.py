@@ -1,7 +1,6 @@
 """Drills, put together: the engine's own parts once more, over a scratch file and the drill's broker."""
 
 from datetime import timedelta
-from importlib.resources import files
 from typing import Final
 
 from prometheus_client import CollectorRegistry
@@ -17,7 +16,6 @@ from edgeagent.flows.dead_letters import DeadLetters
 from edgeagent.flows.desk import Desk
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.dispatch import Dispatch
-from edgeagent.flows.drills.appliance import profile
 from edgeagent.flows.drills.drilling import Drills
 from edgeagent.flows.drills.engine import Engine, Outside
 from edgeagent.flows.entering import Entering
@@ -34,6 +32,7 @@ from edgeagent.flows.trust import Trust, TrustSettings
 from edgeagent.flows.worlds import Worlds
 from edgeagent.metrics import Metrics
 from edgeagent.store.database import Database
+from edgeagent.store.files import MIGRATIONS
 
 _QUICK: Final = IngestSettings(commit_linger=timedelta(milliseconds=1))
 _CLOCK_ERROR: Final = timedelta(milliseconds=20)
@@ -48,7 +47,7 @@ def drills(store: Database, around: Surroundings, config: Config) -> Drills:
 
 async def start(outside: Outside) -> Engine:
     """Start the engine of a drill; see ``Start``."""
-    store = await Database.open(outside.file, files("edgeagent.store") / "migrations")
+    store = await Database.open(outside.file, MIGRATIONS)
     try:
         return await _joined(store, outside)
     except BaseException:
@@ -58,6 +57,8 @@ async def start(outside: Outside) -> Engine:
 
 async def _joined(store: Database, outside: Outside) -> Engine:
     """Introduce the parts to each other, as ``hub`` does."""
+    from edgeagent.flows.drills.appliance import profile
+
     time, bus = outside.time, outside.bus
     clock = ProvenClock(time)
     clock.prove(Proof(source=ClockSource.STATEMENT, wall=time.wall(), error=_CLOCK_ERROR, at=clock.boot()))

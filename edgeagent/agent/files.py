@@ -1,9 +1,9 @@
 """What serves files to devices, built where it is configured."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from edgeagent import settings
-from edgeagent.adapters.lan_files.site import LanFiles
 from edgeagent.config import Config
 from edgeagent.flows.fetching import Fetching
 from edgeagent.flows.images import CatalogueImages
@@ -14,16 +14,23 @@ from edgeagent.flows.worlds import Worlds
 from edgeagent.ports.firmware import Images
 from edgeagent.store.database import Transaction
 
+if TYPE_CHECKING:
+    from edgeagent.adapters.lan_files.site import LanFiles
+
 Words = Callable[[Transaction], None]
 
 
-def lan_files(config: Config, serving: Serving, around: Surroundings) -> list[LanFiles]:
+def lan_files(config: Config, serving: Serving, around: Surroundings) -> "list[LanFiles]":
     """Build it; it listens once there is an offer. Nothing where devices cannot fetch from this hub."""
     found = settings.lan_files_settings(config)
-    return [] if found is None else [LanFiles(found, around.clock, serving)]
+    if found is None:
+        return []
+    from edgeagent.adapters.lan_files.site import LanFiles
+
+    return [LanFiles(found, around.clock, serving)]
 
 
-def images_of(site: list[LanFiles], worlds: Worlds, files: Fetching) -> Images:
+def images_of(site: "list[LanFiles]", worlds: Worlds, files: Fetching) -> Images:
     """The files that may be installed; none where devices cannot fetch from this hub."""
     if not site:
         return NoImages()

@@ -2,8 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -11,41 +10,34 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from edgeagent import settings
-from edgeagent.adapters.admin.approval_routes import approval_routes
 from edgeagent.adapters.admin.artifact_routes import artifact_routes
-from edgeagent.adapters.admin.audit_routes import audit_routes
-from edgeagent.adapters.admin.breaker_routes import breaker_routes
 from edgeagent.adapters.admin.clock_routes import clock_routes
-from edgeagent.adapters.admin.drill_routes import drill_routes
 from edgeagent.adapters.admin.fetch_routes import fetch_routes
-from edgeagent.adapters.admin.hub_routes import hub_routes
-from edgeagent.adapters.admin.letter_routes import letter_routes
-from edgeagent.adapters.admin.lock_routes import lock_routes
-from edgeagent.adapters.admin.policy_routes import policy_routes
-from edgeagent.adapters.admin.rollout_routes import rollout_routes
 from edgeagent.adapters.admin.route import Route
-from edgeagent.adapters.admin.socket import AdminSocket
-from edgeagent.adapters.admin.switch_routes import switch_routes
-from edgeagent.adapters.admin.trace_routes import trace_routes
+from edgeagent.adapters.admin.support_routes import support_routes
 from edgeagent.adapters.cloud.https import HttpsQueue
-from edgeagent.adapters.last_health import LastHealth
 from edgeagent.adapters.mqtt.bus import MqttBus
 from edgeagent.adapters.mqtt.settings import Means
-from edgeagent.adapters.web.server import WebServer
-from edgeagent.adapters.work_socket.server import WorkSocket
-from edgeagent.agent.artifacts import fetching
+from edgeagent.agent.artifacts import fetching, file_checks
 from edgeagent.agent.beginning import Before, begun, least_policy_version
+from edgeagent.agent.commands import Commands
 from edgeagent.agent.disk import disk
+from edgeagent.agent.doors import open_doors
 from edgeagent.agent.drills import drills
 from edgeagent.agent.files import both, images_of, lan_files
+from edgeagent.agent.identity import identity
+from edgeagent.agent.looking import Looking, shown_certificates
+from edgeagent.agent.page import shown
 from edgeagent.agent.policy import artifact_desk, policy_flows
+from edgeagent.agent.reloading import Reloading, reloading
 from edgeagent.agent.running import Agent, Door, Flow
-from edgeagent.agent.timing import Timing, timing
+from edgeagent.agent.telling import told
+from edgeagent.agent.timing import timing
 from edgeagent.agent.tracing import trace_flows
+from edgeagent.agent.trail import trail
 from edgeagent.clock import BUILT_AT, ProvenClock, SystemTime
 from edgeagent.config import Config
 from edgeagent.contracts.policy import Tier
-from edgeagent.errors import ConfigurationError
 from edgeagent.flows.admission import Admission
 from edgeagent.flows.alerts import Alerts
 from edgeagent.flows.approving import Approving
@@ -54,39 +46,34 @@ from edgeagent.flows.breaker_desk import HubBreakers
 from edgeagent.flows.breakers import Breakers
 from edgeagent.flows.brokerwatch import BrokerWatch
 from edgeagent.flows.calling_off import CallingOff
-from edgeagent.flows.checkpoints import Checkpoints
 from edgeagent.flows.confirmations import Confirmations
 from edgeagent.flows.dead_letters import DeadLetters
 from edgeagent.flows.desk import Desk
 from edgeagent.flows.devices import Devices
 from edgeagent.flows.dispatch import Dispatch
 from edgeagent.flows.downlink import Downlink, DownlinkSettings
-from edgeagent.flows.drills.drilling import Drills
 from edgeagent.flows.entering import Entering
 from edgeagent.flows.epochs import end_other_epochs
 from edgeagent.flows.fetching import Fetching
 from edgeagent.flows.floorkeeping import FloorKeeping
 from edgeagent.flows.forgetting import Forgetting
-from edgeagent.flows.health import Health
 from edgeagent.flows.held import Held
 from edgeagent.flows.ingest import Ingest
 from edgeagent.flows.local import LocalCommands
 from edgeagent.flows.lockdesk import Locks
-from edgeagent.flows.names import HubNames
 from edgeagent.flows.operator import HubOperator
 from edgeagent.flows.policy_facts import PolicyFacts
 from edgeagent.flows.probes import Probes
+from edgeagent.flows.pulsing import PulsingDesk
 from edgeagent.flows.replaying import Replaying
 from edgeagent.flows.revalidate import AT_ONCE, Revalidation
 from edgeagent.flows.rollout_desk import HubRollouts
 from edgeagent.flows.serving import Serving
 from edgeagent.flows.settling import Settling
-from edgeagent.flows.storekeeping import StoreKeeping
+from edgeagent.flows.store_facts import StoreFacts
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.switch import KillSwitch
 from edgeagent.flows.tallies import Tallies
-from edgeagent.flows.traces import trace
-from edgeagent.flows.trail_desk import TrailDesk
 from edgeagent.flows.trust import Trust
 from edgeagent.flows.upkeep import Upkeep
 from edgeagent.flows.uplink import Uplink
@@ -99,6 +86,7 @@ from edgeagent.ports.firmware import Images
 from edgeagent.store.database import Database
 from edgeagent.store.floorfile import FloorFile
 from edgeagent.store.hubkey import hub_key
+from edgeagent.values import dataclass
 
 OUTSIDE: Final = frozenset({Tier.HIGH})
 """The tiers that a worker beside the agent may work."""
@@ -113,22 +101,21 @@ async def build(
     profiles = settings.profiles(config, path)
     file, key = FloorFile(config.hub.state_dir, config.hub.id), hub_key(config.hub.state_dir / "hub.key")
     before = Before(mark=await asyncio.to_thread(file.read), set_aside=damaged)
-    floor = await store.read(before.time_floor)
-    clock = ProvenClock(SystemTime(), floor=BUILT_AT if floor is None else floor.moment)
-    metrics = Metrics(CollectorRegistry())
+    clock = await _clock(store, before)
     around = Surroundings(
         origin=await begun(store, config, clock, key.public, before),
         clock=clock,
         chance=random.random,
-        metrics=metrics,
+        metrics=Metrics(CollectorRegistry()),
         crash=crash,
         outbox=OutboxBell(),
     )
-    bus = MqttBus(config.hub.id, broker, Means(clock=clock, metrics=metrics))
+    bus = MqttBus(config.hub.id, broker, Means(clock=clock, metrics=around.metrics))
     queue = None if cloud is None else HttpsQueue(cloud, config.hub.id, clock)
     trust = Trust(store, clock, around, settings.trust_settings(config))
     trust.least_version = await store.read(least_policy_version)
-    policy = await policy_flows(config, path, store, trust, around)
+    again = reloading(config, path, store, around, bus, queue)
+    policy = await policy_flows(config, path, store, trust, around, again)
     devices = Devices(store, bus, profiles, around)
     await devices.load()
     settling = Settling(devices, around, key, Breakers(around, trust))
@@ -144,10 +131,16 @@ async def build(
         around=around,
         policy=policy,
         keeping=keeping,
-        files=fetching(config, path, store, trust, around),
+        files=fetching(config, path, store, trust, around, again),
+        again=again,
     )
     worlds = Worlds(devices, trust, around, key.public, serves_files=config.firmware is not None)
     return await hub.join(clock, worlds, settling)
+
+
+async def _clock(store: Database, before: Before) -> ProvenClock:
+    floor = await store.read(before.time_floor)
+    return ProvenClock(SystemTime(), floor=BUILT_AT if floor is None else floor.moment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +156,7 @@ class Hub:
     policy: Mapping[str, Flow]
     keeping: FloorKeeping
     files: Fetching
+    again: Reloading
 
     async def join(self, clock: ProvenClock, worlds: Worlds, settling: Settling) -> Agent:
         """Build the flows and doors."""
@@ -170,79 +164,56 @@ class Hub:
         devices, key = worlds.devices, settling.key
         confirmations = Confirmations(clock)
         ingest = Ingest(store, self.bus, devices, confirmations, around, settings.ingest_settings(config))
+        self.again.adopts(settings.ingest_settings, ingest.adopt)
         time = timing(store, clock, self.queue, worlds.trust, around, self.keeping)
-        watch = BrokerWatch(store, self.bus, devices, around)
+        watch = BrokerWatch(store, self.bus, devices, around, settings.broker_access(config))
+        watch.is_open = settings.broker_is_open(config)
         flows = dict(self.policy) | {"broker": self.bus.run, "ingest": ingest.run, **time.flows}
         flows |= {"broker-watch": watch.run, **self._attend(devices, confirmations)}
         flows["tallies"] = (tallies := Tallies(store, around)).run
         flows["serving"] = (serving := Serving(store, around)).run
-        checkpoints = Checkpoints(store, key, around, settings.audit_settings(config))
+        record = trail(store, key, around, config, self.again)
         site = lan_files(config, serving, around)
         images = images_of(site, worlds, self.files)
         commands = await self._commands(worlds, settling, confirmations, tallies, flows, images)
-        kept = disk(store, around, config)
+        kept = disk(store, around, config, self.again)
         lookout = self._lookout(tallies, flows)
-        health = self._health(worlds, ingest, kept.keeping, lookout, watch, (time, commands.outside))
+        health = Looking(config, store, self.bus, around).health(
+            worlds, ingest, kept.keeping, lookout, watch, (time, commands.outside)
+        )
         operator = HubOperator(health, clock, commands.local)
-        flows |= {"last-health": LastHealth(config.last_health, operator).run, **kept.flows}
-        flows |= {"checkpoints": checkpoints.run, "alerts": Alerts(store, around, health.report).run}
-        trail = TrailDesk(store, key.public, checkpoints, around)
-        routes = [*commands.routes(), *clock_routes(time.desk), *audit_routes(trail), *kept.routes]
-        routes += [*self._artifacts(worlds.trust), *fetch_routes(self.files)]
-        doors = await _open_doors(config, operator, routes, around.metrics)
-        doors += await self._further_doors(commands.outside)
-        doors += site
+        view = shown(config, operator, commands)
+        flows |= {**told(config, operator), **view.flows, "alerts": Alerts(store, around, health.report).run}
+        routes = [*commands.routes(), *clock_routes(time.desk), *fetch_routes(self.files)]
+        routes += [*self._artifacts(worlds.trust), *support_routes(StoreFacts(store.path, around.metrics))]
+        for part in (record, kept, self.again):
+            flows |= part.flows
+            routes += part.routes
+        doors = [*await open_doors(config, operator, routes, view.page), *await self._further(commands)]
         return Agent(
             store,
             around,
             flows,
-            doors,
+            [commands.drills, *doors, *site],
             last_words=both(tallies.last_words, serving.last_words),
-            sign_head=checkpoints.sign,
+            sign_head=record.checkpoints.sign,
             last=time.last,
-        )
-
-    def _health(
-        self,
-        worlds: Worlds,
-        ingest: Ingest,
-        keeping: StoreKeeping,
-        lookout: Lookout,
-        watch: BrokerWatch,
-        others: tuple[Timing, WaryDesk | None],
-    ) -> Health:
-        """Build what looks at everything."""
-        time, outside = others
-        return Health(
-            store=self.store,
-            bus=self.bus,
-            devices=worlds.devices,
-            holds=worlds.holds,
-            ingest=ingest,
-            keeping=keeping,
-            uplink=lookout.uplink,
-            trust=time.desk.trust,
-            watch=watch,
-            floor=time.floor,
-            epochs=time.epochs,
-            around=self.around,
-            lookout=lookout,
-            state_dir=self.config.hub.state_dir,
-            started=self.around.clock.boot(),
-            workers=None if outside is None else outside.presence,
         )
 
     def _artifacts(self, trust: Trust) -> list[Route]:
         """Build what tells people of files for devices."""
         return artifact_routes(artifact_desk(self.config, self.path, self.store, trust, self.around))
 
-    async def _further_doors(self, outside: WaryDesk | None) -> list[Door]:
+    async def _further(self, commands: Commands) -> list[Door]:
         """Let the isolated worker in, where there is to be one; and the way to the cloud."""
         queue: list[Door] = [] if self.queue is None else [self.queue]
-        if outside is None:
+        if commands.outside is None:
             return queue
+        # 1 MiB that a hub without such a worker has no need of.
+        from edgeagent.adapters.work_socket.server import WorkSocket
+
         user = settings.worker_user(self.config)
-        door = WorkSocket(self.config.work_socket, outside, user, self.around.clock)
+        door = WorkSocket(self.config.work_socket, commands.outside, user, self.around.clock)
         await door.open()
         return [door, *queue]
 
@@ -251,11 +222,15 @@ class Hub:
         store, around, uplink = self.store, self.around, None
         if self.queue is not None:
             uplink = Uplink(store, self.queue, around, settings.uplink_settings(self.config))
+            self.again.adopts(settings.uplink_settings, uplink.adopt)
             flows["uplink"] = uplink.run
         flows |= trace_flows(self.config, store, around)
         flows["artifacts"] = self.files.run
         certificates = settings.certificate_files(self.config, self.path)
-        return Lookout(store, around, uplink, tallies, certificates, [self.files.check])
+        further = [*file_checks(self.config, self.files), self.again.check]
+        further += shown_certificates(self.queue, around.clock)
+        further += identity(self.config, self.path, store, around, self.queue, flows)
+        return Lookout(store, around, uplink, tallies, certificates, further)
 
     def _attend(self, devices: Devices, confirmations: Confirmations) -> dict[str, Flow]:
         """Build what asks devices how they are, and follows those that go by another name."""
@@ -273,7 +248,7 @@ class Hub:
         tallies: Tallies,
         flows: dict[str, Flow],
         images: Images,
-    ) -> "_Commands":
+    ) -> Commands:
         """Build what takes commands in and works them; add its flows."""
         around, trust, key = self.around, worlds.trust, settling.key
         lanes = {tier: Bell() for tier in Tier}
@@ -301,7 +276,7 @@ class Hub:
         if self.queue is not None:
             downlink = Downlink(self.queue, admission, switch, around, DownlinkSettings())
             flows["downlink"] = self._fetching(downlink, trust)
-        return _Commands(
+        return Commands(
             local=LocalCommands(self.store, admission, key, around),
             switch=switch,
             approving=Approving(self.store, trust, around, upkeep.time_is_surer),
@@ -322,8 +297,9 @@ class Hub:
     def _lanes(self, desk: Desk, tiers: Collection[Tier]) -> dict[str, Flow]:
         """Build what works commands here, by whom it works as."""
         around, flows = self.around, dict[str, Flow]()
+        seen = PulsingDesk(desk, around.pulses, around.clock)
         for tier in tiers:
-            dispatch = Dispatch(desk, tier, around.clock, around.chance, around.metrics)
+            dispatch = Dispatch(seen, tier, around.clock, around.chance, around.metrics)
             # The policy says how many of them may work at once; more than sixteen it cannot say.
             for number in range(1, 17):
                 holder = f"{tier}-{number}"
@@ -337,54 +313,3 @@ class Hub:
         # A policy that is published may come after the first command; of others it is known by now.
         published = self.config.policy is not None and self.config.policy.source is not None
         return partial(downlink.run_when, lambda: trust.policy is not None or not published, known)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Commands:
-    """What people at the hub may ask of the flows that take commands in."""
-
-    local: LocalCommands
-    switch: KillSwitch
-    approving: Approving
-    desk: PolicyFacts
-    outside: WaryDesk | None
-    locks: Locks
-    breakers: HubBreakers
-    letters: DeadLetters
-    drills: Drills
-    rollouts: HubRollouts
-
-    def routes(self) -> list[Route]:
-        """What of it may be asked at the operator's door, beside what the operator answers."""
-        return [
-            *switch_routes(self.switch),
-            *approval_routes(self.approving),
-            *policy_routes(self.desk),
-            *lock_routes(self.locks),
-            *breaker_routes(self.breakers),
-            *letter_routes(self.letters),
-            *drill_routes(self.drills),
-            *rollout_routes(self.rollouts),
-            *trace_routes(partial(trace, self.local.store)),
-        ]
-
-
-async def _open_doors(
-    config: Config, operator: HubOperator, routes: Sequence[Route], metrics: Metrics
-) -> list[Door]:
-    every = [*hub_routes(operator), *routes]
-    names = HubNames(operator.look.store, operator.look.devices)
-    access = settings.access(config)
-    admin = AdminSocket(config.admin_socket, every, access, metrics, names=names, clock=operator.clock)
-    await admin.open()
-    doors: list[Door] = [admin]
-    if config.web is not None:
-        host, _, port = config.web.listen.rpartition(":")
-        web = WebServer(host, int(port), metrics, operator)
-        try:
-            await web.open()
-        except OSError as why:
-            await admin.close()
-            raise ConfigurationError(f"[web] listen {config.web.listen}: {why.strerror}") from why
-        doors.append(web)
-    return doors

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from edgeagent import settings
 from edgeagent.agent.artifacts import files_of
+from edgeagent.agent.reloading import Reloading
 from edgeagent.agent.running import Flow
 from edgeagent.config import Config
 from edgeagent.flows.artifact_facts import ArtifactFactsDesk
@@ -16,7 +17,7 @@ from edgeagent.store.database import Database
 
 
 async def policy_flows(
-    config: Config, path: Path, store: Database, trust: Trust, around: Surroundings
+    config: Config, path: Path, store: Database, trust: Trust, around: Surroundings, again: Reloading
 ) -> Mapping[str, Flow]:
     """Put the stored or the configured policy in force.
 
@@ -29,6 +30,7 @@ async def policy_flows(
     if source is not None:
         refreshing = Refreshing(store, source, trust, around, settings.refresh_settings(config))
         await refreshing.load()
+        again.adopts(settings.refresh_settings, refreshing.adopt)
         flows["policy"] = refreshing.run
     return flows
 

@@ -3,14 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from typing import Protocol
 
-from edgeagent.adapters.admin.socket import AdminSocket
-from edgeagent.adapters.cloud.https import HttpsQueue
-from edgeagent.adapters.lan_files.site import LanFiles
 from edgeagent.adapters.systemd import ServiceManager
-from edgeagent.adapters.web.server import WebServer
-from edgeagent.adapters.work_socket.server import WorkSocket
+from edgeagent.agent.resident import stay_small
+from edgeagent.agent.watchdog import Watchdog
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.errors import StorageError
 from edgeagent.flows.surroundings import Surroundings
@@ -25,8 +22,12 @@ Flow = Callable[[], Coroutine[None, None, None]]
 """Something that runs until it is cancelled."""
 
 
-Door = AdminSocket | LanFiles | WebServer | WorkSocket | HttpsQueue
-"""What is closed when the flows have stopped."""
+class Door(Protocol):
+    """What is closed when the flows have stopped."""
+
+    async def close(self) -> None:
+        """Let nobody in any more."""
+        ...
 
 
 class Agent:
@@ -63,10 +64,12 @@ class Agent:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run all flows until ``stop`` is set; a flow that fails ends the agent."""
+        watchdog = Watchdog(self._manager, self._store, self._around)
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(flow(), name=name) for name, flow in self._flows.items()]
-                tasks.append(group.create_task(self._feed_watchdog(), name="watchdog"))
+                tasks.append(group.create_task(watchdog.run(), name="watchdog"))
+                tasks.append(group.create_task(stay_small(), name="resident"))
                 self._manager.ready()
                 log.info(
                     "started", extra={"hub": self._around.origin.hub, "epoch": self._around.origin.epoch}
@@ -81,17 +84,6 @@ class Agent:
         await self._record_stop()
         await self._last()
         log.info("stopped")
-
-    async def _feed_watchdog(self) -> None:
-        """Tell systemd that we live, as long as the loop turns and the store answers, whatever it says."""
-        if self._manager.watchdog is None:
-            return
-        while True:
-            # A disk that fails is no reason to be restarted: that would help nobody, again and again.
-            with suppress(StorageError):
-                await self._store.read(lambda db: db.row("SELECT 1"))
-            self._manager.alive()
-            await asyncio.sleep(self._manager.watchdog.total_seconds() / 3)
 
     async def _record_stop(self) -> None:
         stamp = self._around.stamp()

@@ -1,7 +1,6 @@
 """What knows the time, keeps its floor, and tells of the epoch: built together."""
 
 import logging
-from dataclasses import dataclass
 
 from edgeagent.agent.running import Flow
 from edgeagent.clock import ProvenClock
@@ -15,6 +14,7 @@ from edgeagent.flows.timekeeping import Timekeeping, TimeSettings
 from edgeagent.flows.trust import Trust
 from edgeagent.ports.cloud import TimeSource
 from edgeagent.store.database import Database
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +62,7 @@ def timing(
     """Build the parts and introduce them to each other."""
     floor = TimeFloor(store, clock)
     timekeeping = Timekeeping(store, floor, source, trust, around, TimeSettings())
+    trust.when_proven(timekeeping.policy_came)
     return Timing(
         floor=floor,
         timekeeping=timekeeping,

@@ -1,11 +1,9 @@
 """``edgeagent devices list | show | admit | forget``."""
 
 import argparse
-import json
-
-from pydantic import JsonValue
 
 from edgeagent.cli.asking import agent_of
+from edgeagent.cli.parameters import parameter
 from edgeagent.cli.printing import safe, show_json, table
 from edgeagent.cli.times import Times, ago
 from edgeagent.cli.words import Nouns
@@ -17,7 +15,6 @@ from edgeagent.contracts.reports.devices import (
     ForgottenReport,
     UpdatesReport,
 )
-from edgeagent.errors import RejectedError
 from edgeagent.ids import device_id
 from edgeagent.ids import label as checked_label
 
@@ -90,7 +87,7 @@ def _admit(arguments: argparse.Namespace) -> int:
         device=device_id(arguments.device),
         label=None if arguments.label is None else checked_label(arguments.label),
         profile=arguments.profile,
-        parameters=dict(_parameter(text) for text in arguments.set),
+        parameters=dict(parameter(text) for text in arguments.set),
     )
     agent = agent_of(arguments)
     device = agent.post("/v1/devices", request, DeviceReport)
@@ -107,18 +104,6 @@ def _forget(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _parameter(text: str) -> tuple[str, JsonValue]:
-    """Read NAME=VALUE: a value that is JSON is taken as such, any other as text."""
-    name, found, value = text.partition("=")
-    if not found:
-        raise RejectedError(f"not NAME=VALUE: {text!r}")
-    try:
-        parsed: JsonValue = json.loads(value)
-    except ValueError:
-        return name, value
-    return name, parsed
-
-
 def _print_device(device: DeviceReport, times: Times, *, as_json: bool) -> None:
     if as_json:
         show_json(device)
@@ -132,7 +117,7 @@ def _print_device(device: DeviceReport, times: Times, *, as_json: bool) -> None:
         [
             (
                 name,
-                str(reading.value),
+                _value(reading.value),
                 reading.unit,
                 "" if reading.version is None else str(reading.version),
                 "" if reading.at is None else times.since(reading.at),
@@ -141,6 +126,11 @@ def _print_device(device: DeviceReport, times: Times, *, as_json: bool) -> None:
             for name, reading in device.readings.items()
         ],
     )
+
+
+def _value(value: bool | float | str) -> str:  # noqa: FBT001 - what a device has told
+    """A reading as a command writes it: ``true``, ``21.5``, ``eco``."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _updates(updates: UpdatesReport | None) -> str:

@@ -8,13 +8,13 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from pydantic import ValidationError
 
 from edgeagent.cli.printing import complain, safe
+from edgeagent.config import DEFAULT_PATH
 from edgeagent.contracts.door import faults
 from edgeagent.contracts.reports.refusal import Kind, Refusal
 from edgeagent.errors import (
@@ -28,6 +28,7 @@ from edgeagent.errors import (
     UnknownError,
 )
 from edgeagent.ports.links import LinkError, Trouble
+from edgeagent.values import dataclass
 
 EXIT_FAILED: Final = 1
 EXIT_WORDS: Final = 2
@@ -47,8 +48,10 @@ PEER: Final = "peer"
 _LISTS: Final = {
     "artifacts": "edgeagent artifacts list",
     "audit": "edgeagent audit list",
-    "backup": "edgeagent backup FILE, a new one where the agent's user may write",
+    "backup": "edgeagent backup list",
     "breakers": "edgeagent breakers list",
+    "broker": "edgeagent broker check",
+    "broker logins": "edgeagent broker logins list",
     "clock": "edgeagent clock show",
     "commands": "edgeagent commands list",
     "config": "edgeagent config keys",
@@ -60,14 +63,19 @@ _LISTS: Final = {
     "locks": "edgeagent locks list",
     "outbox": "edgeagent health",
     "policy": "edgeagent policy show",
+    "policy show": "edgeagent health",
     "run": "edgeagent config check",
+    "setup": "edgeagent setup check",
     "send": "edgeagent devices list, edgeagent policy show",
     "status": "edgeagent health",
+    "support-bundle": "edgeagent support-bundle --yes",
     "worker": "edgeagent health",
 }
 _OF_PEER: Final = {
     Trouble.UNREACHABLE: "curl -v {queue}, and look at the network and the address",
     Trouble.TLS: "name its certificates with --ca-file, and see that this machine's clock is right",
+    Trouble.TLS_EXPIRED: "have the queue renew its certificate, and see that this machine's clock is right",
+    Trouble.CLOCK: "timedatectl: this machine's clock is behind",
     Trouble.LOGIN: "look at --token-file; the queue's side makes a token by edgeagent issuer token new",
     Trouble.CAPTIVE_PORTAL: "curl -v {queue}: something else answers there",
     Trouble.BUSY: "wait a minute, and type it again",
@@ -169,7 +177,7 @@ def failure(
         arguments: what was read of the rest; None where it could not be.
     """
     help_ = " ".join(["edgeagent", *path, "--help"])
-    lists = _LISTS.get(path[0], help_) if path else help_
+    lists = _list_of(path) or help_
     match why:
         case WordsError():
             told = Failure(WORDS, [str(why)], help_, EXIT_WORDS, why.usage)
@@ -177,8 +185,10 @@ def failure(
             advice = "systemctl status edgeagent, or start it with edgeagent run; edgeagent health"
             told = Failure(AGENT_DOWN, [str(why)], advice, EXIT_NO_AGENT)
         case ConfigurationError():
-            is_hubs = path[:1] != ["issuer"]
-            advice = _of_file(why) or ("edgeagent config check" if is_hubs else help_)
+            # Of a set-up what is wrong mostly stands in the words that were typed.
+            is_hubs = path[:1] not in (["issuer"], ["setup"])
+            look = "edgeagent config keys" if path == ["config", "check"] else "edgeagent config check"
+            advice = _of_file(why) or (look if is_hubs else help_)
             told = Failure(CONFIGURATION, str(why).split("\n"), advice, EXIT_CONFIGURATION)
         case AskingRefusedError():
             told = Failure(why.kind, [str(why)], why.advice or _after(why.kind, path, lists))
@@ -222,13 +232,18 @@ def _after(kind: Kind, path: Sequence[str], refused: str) -> str:
     typed = " ".join(["edgeagent", *path])
     return {
         Kind.MALFORMED: f"{typed} --help",
-        Kind.UNKNOWN: _LISTS.get(path[0] if path else "", f"{typed} --help"),
+        Kind.UNKNOWN: _list_of(path) or f"{typed} --help",
         Kind.AMBIGUOUS: "type more of it",
         Kind.REFUSED: refused,
         Kind.FORBIDDEN: f"sudo {typed}, or be in the group that is [hub] view_group",
         Kind.BUSY: "edgeagent health, then try again",
         Kind.FAILED: "journalctl -u edgeagent -n 50",
     }[kind]
+
+
+def _list_of(path: Sequence[str]) -> str:
+    """Where it stands what things are called; empty where nowhere."""
+    return _LISTS.get(" ".join(path[:2])) or _LISTS.get("".join(path[:1]), "")
 
 
 def _of_file(why: BaseException) -> str:
@@ -242,6 +257,8 @@ def _of_file(why: BaseException) -> str:
     match cause:
         case FileExistsError():
             return f"name another file, or put {file} away"
+        case FileNotFoundError() if file == DEFAULT_PATH:
+            return "sudo edgeagent setup"
         case FileNotFoundError() | NotADirectoryError():
             return f"ls -l {file.parent}"
         case PermissionError():

@@ -10,5 +10,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
     # The dashes of an option are in all of them, and make none nearer.
     by_letters = {each.strip("-"): each for each in sorted(set(known))}
-    near = get_close_matches(word.lower().strip("-"), by_letters, n=1)
+    typed = word.lower().strip("-")
+    # Half a word, where it can be half of one only; or one that looks much the same.
+    begun = [letters for letters in by_letters if len(typed) > 1 and letters.startswith(typed)]
+    near = begun if len(begun) == 1 else get_close_matches(typed, by_letters, n=1)
     return f"; did you mean {by_letters[near[0]]}?" if near else ""

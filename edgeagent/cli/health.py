@@ -1,22 +1,25 @@
 """``edgeagent health`` and ``edgeagent status``."""
 
 import argparse
+from collections.abc import Collection
 from datetime import UTC, datetime
+from pathlib import Path
 
-from edgeagent import config as configuration
-from edgeagent.cli.asking import Agent, agent_of
+from edgeagent.cli.asking import Agent, agent_of, at_the_usual_place, left_of, readable
+from edgeagent.cli.checks import print_checks
 from edgeagent.cli.failing import AgentDownError, AskingRefusedError
-from edgeagent.cli.printing import is_coloured, level, safe, show_json, table
+from edgeagent.cli.printing import is_coloured, safe, show_json, table
 from edgeagent.cli.times import Times, ago
 from edgeagent.cli.words import Nouns
 from edgeagent.clock import SystemTime
 from edgeagent.config import Config
 from edgeagent.contracts.door import decode
-from edgeagent.contracts.reports.health import Check, HealthReport, Level
+from edgeagent.contracts.reports.health import Check, HealthReport, Level, worst_first
 from edgeagent.contracts.reports.status import StatusReport
-from edgeagent.errors import MalformedError, RejectedError
+from edgeagent.errors import ConfigurationError, MalformedError, RejectedError
 
 _REPORT_BYTES = 1024 * 1024
+_RIGHTS = "sudo edgeagent health, or be in the group that is [hub] view_group"
 
 
 def add_to(nouns: Nouns) -> None:
@@ -28,59 +31,108 @@ def add_to(nouns: Nouns) -> None:
 
 
 def _health(arguments: argparse.Namespace) -> int:
-    config = configuration.load(arguments.config)
     try:
-        report = Agent(config.admin_socket).get("/v1/health", HealthReport)
-    except AgentDownError:
-        report = _without_agent(config, utc=arguments.utc)
-    except RejectedError as why:
-        report = _unanswered(why)
+        report = report_of(readable(arguments.config), arguments.config, utc=arguments.utc)
+    except ConfigurationError as why:
+        # A monitoring plugin has to be told too, and the agent may go on with what it read before.
+        report = _misconfigured(why, arguments.config, utc=arguments.utc)
     if arguments.json:
         show_json(report)
     else:
-        _print_health(report, coloured=is_coloured(arguments.color))
+        print_checks("EDGEAGENT", report.level, report.checks, coloured=is_coloured(arguments.color))
     return report.level.exit_status
 
 
-def _print_health(report: HealthReport, *, coloured: bool) -> None:
-    wrong = [check for check in report.checks if check.level is not Level.OK]
-    first = f"{wrong[0].name}: {wrong[0].summary}" if wrong else f"{len(report.checks)} checks"
-    # One line that monitoring plugins can show.
-    print(f"EDGEAGENT {report.level.upper()} - {safe(first)}")
-    for check in report.checks:
-        print(f"{level(check.level, coloured=coloured)} {check.name.ljust(18)} {safe(check.summary)}")
-        if check.advice:
-            print(f"{'':27} next: {safe(check.advice)}")
+def report_of(config: Config | None, path: Path, *, utc: bool) -> HealthReport:
+    """How the hub stands, by the agent or, as far as that can be said, without it.
+
+    Args:
+        config: the configuration; None where we may not read it.
+        path: where it stands.
+        utc: whether moments are told as they are.
+    """
+    known = config or at_the_usual_place()
+    try:
+        return Agent(known.admin_socket).get("/v1/health", HealthReport)
+    except AgentDownError as why:
+        return _unread(why, known, utc=utc) if config is None else _without_agent(config, path, utc=utc)
+    except RejectedError as why:
+        return _unanswered(why, known, utc=utc)
 
 
-def _unanswered(why: RejectedError) -> HealthReport:
-    """What can be said when the agent is there and does not tell us: nothing."""
-    advice = why.advice if isinstance(why, AskingRefusedError) else "install the same version on both sides"
+def _misconfigured(why: ConfigurationError, path: Path, *, utc: bool) -> HealthReport:
+    """What can be said with a configuration that is wrong or not there."""
+    from edgeagent.cli.health_alone import looked_at_machine, wrong_configuration
+
+    wrong = wrong_configuration(why, path)
+    if (left := left_of(path)) is None:
+        # Where such an agent has its socket is not known.
+        return HealthReport(at=datetime.now(UTC), checks=[wrong])
+    try:
+        told = Agent(left.admin_socket).get("/v1/health", HealthReport).checks
+    except AgentDownError:
+        seen = [wrong, *looked_at_machine()]
+        told = [*seen[1:], *_last(left, {check.name for check in seen}, utc=utc)]
+    except RejectedError as refused:
+        told = _unanswered(refused, left, utc=utc).checks
+    checks = [wrong, *(check for check in told if check.name != wrong.name)]
+    return HealthReport(at=datetime.now(UTC), checks=worst_first(checks))
+
+
+def _unanswered(why: RejectedError, config: Config, *, utc: bool) -> HealthReport:
+    """What can be said when the agent is there and does not tell us: how it stood a minute ago, if we may."""
+    advice = "install the same version on both sides"
+    if isinstance(why, AskingRefusedError):
+        advice = why.advice or _RIGHTS
     check = Check(name="agent", level=Level.UNKNOWN, summary=str(why), advice=advice)
-    return HealthReport(at=datetime.now(UTC), checks=[check])
+    return HealthReport(at=datetime.now(UTC), checks=worst_first([check, *_last(config, {"agent"}, utc=utc)]))
 
 
-def _without_agent(config: Config, *, utc: bool) -> HealthReport:
-    """What can be said while the agent is down: that it is, and how it stood last."""
-    checks = [
-        Check(
-            name="agent",
-            level=Level.CRITICAL,
-            summary=f"does not answer on {config.admin_socket}",
-            advice="systemctl status edgeagent, or start it with edgeagent run; journalctl -u edgeagent",
-        )
-    ]
+def _unread(why: AgentDownError, usual: Config, *, utc: bool) -> HealthReport:
+    """What whoever may not read the configuration can be told: how it stood last, at the usual place."""
+    check = Check(
+        name="agent",
+        level=Level.UNKNOWN,
+        summary=f"{why}, and the configuration cannot be read",
+        advice=_RIGHTS,
+    )
+    return HealthReport(at=datetime.now(UTC), checks=worst_first([check, *_last(usual, {"agent"}, utc=utc)]))
+
+
+def _without_agent(config: Config, path: Path, *, utc: bool) -> HealthReport:
+    """What can be said while the agent is down: what is seen without it, and how the rest stood last."""
+    from edgeagent.cli.health_alone import looked_alone
+
+    down = Check(
+        name="agent",
+        level=Level.CRITICAL,
+        summary=f"does not answer on {config.admin_socket}",
+        advice="systemctl status edgeagent, or start it with edgeagent run; journalctl -u edgeagent",
+    )
+    seen = [down, *looked_alone(config, path)]
+    seen += _last(config, {check.name for check in seen}, utc=utc)
+    # That there is no agent comes first: most of the rest may follow from it.
+    return HealthReport(at=datetime.now(UTC), checks=worst_first(seen))
+
+
+def _last(config: Config, known: Collection[str], *, utc: bool) -> list[Check]:
+    """How everything else stood when the agent told last; nothing where that cannot be read."""
     try:
         last = decode(HealthReport, config.last_health.read_bytes(), limit=_REPORT_BYTES)
     except (OSError, MalformedError):
-        return HealthReport(at=datetime.now(UTC), checks=checks)
+        return []
     times = Times(None if utc else _present())
-    for check in last.checks:
-        summary = f"{check.summary} (as of {times.since(last.at)})"
-        # What was fine then says nothing about now.
-        standing = Level.UNKNOWN if check.level is Level.OK else check.level
-        checks.append(Check(name=check.name, level=standing, summary=summary, advice=check.advice))
-    return HealthReport(at=datetime.now(UTC), checks=checks)
+    return [
+        Check(
+            name=check.name,
+            # What was fine then says nothing about now.
+            level=Level.UNKNOWN if check.level is Level.OK else check.level,
+            summary=f"{check.summary} (as of {times.since(last.at)})",
+            advice=check.advice,
+        )
+        for check in last.checks
+        if check.name not in known
+    ]
 
 
 def _present() -> datetime | None:
@@ -96,7 +148,7 @@ def _status(arguments: argparse.Namespace) -> int:
         show_json(report)
         return 0
     error = "unknown" if report.clock.error is None else f"{report.clock.error:.3f} s"
-    print(f"hub       {report.hub}, edgeagent {report.version}, started {ago(report.uptime)}")
+    print(f"hub       {report.hub} ({report.zone}), edgeagent {report.version}, started {ago(report.uptime)}")
     print(f"epoch     {report.epoch}, incarnation {report.incarnation}")
     print(f"clock     {report.clock.best:%Y-%m-%d %H:%M:%S} UTC, error {error}, from {report.clock.source}")
     for session, link in report.broker.items():

@@ -1,6 +1,7 @@
 """``edgeagent hub stop | resume | stops``: the kill switch."""
 
 import argparse
+from typing import Final
 
 from edgeagent.cli.arguments import KINDS, kind_of
 from edgeagent.cli.asking import agent_of
@@ -9,6 +10,8 @@ from edgeagent.cli.times import Times
 from edgeagent.cli.words import Nouns
 from edgeagent.contracts.order import Verb
 from edgeagent.contracts.reports.switch import StopsReport, SwitchRequest
+
+_REASON: Final = "for the record"
 
 
 def add_to(nouns: Nouns) -> None:
@@ -19,7 +22,7 @@ def add_to(nouns: Nouns) -> None:
     resume = verbs.add_parser("resume", help="take them again; what was refused stays refused")
     for verb, parser in ((Verb.STOP, stop), (Verb.RESUME, resume)):
         parser.add_argument("kind", metavar="KIND", help=KINDS)
-        parser.add_argument("--why", default="", metavar="TEXT", help="for the record")
+        parser.add_argument("--reason", "--why", dest="why", default="", metavar="TEXT", help=_REASON)
         parser.set_defaults(handler=_throw, verb=verb)
     verbs.add_parser("stops", help="what is stopped, by whom and why").set_defaults(handler=_stops)
 

@@ -9,11 +9,16 @@
     order sign                              to stop a kind of command, or to resume it
     hub show | prove | prove-check          what a hub has told, and what can be proved of a command
     token new | serve | refusals            the reference queue server
+    ca init | server | rotate | show        who certifies hubs, and the queue itself
+    claim new | list | revoke               codes that hubs are set up with
+    hub revoke                              a hub that is lost
 
 It is for the machine of whoever operates hubs, not for a hub; what it needs is imported where it is used.
 """
 
 from edgeagent.cli.issuer_artifact import add_artifact
+from edgeagent.cli.issuer_ca import add_ca
+from edgeagent.cli.issuer_claim import add_claim
 from edgeagent.cli.issuer_command import add_command
 from edgeagent.cli.issuer_evidence import add_evidence
 from edgeagent.cli.issuer_keys import add_keys
@@ -38,3 +43,5 @@ def add_to(nouns: Nouns) -> None:
     add_queue(verbs)
     add_evidence(verbs)
     add_serve(verbs)
+    add_ca(verbs)
+    add_claim(verbs)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from edgeagent.errors import ConfigurationError, RejectedError
 from edgeagent.ids import Epoch
 from edgeagent.ids import epoch as checked_epoch
+from edgeagent.secret_files import check_private
 
 if TYPE_CHECKING:
     from edgeagent.clock import ProvenClock
@@ -118,10 +119,12 @@ def passphrase_of(arguments: argparse.Namespace) -> bytes | None:
     """The passphrase in the file that was named; None where none was.
 
     Raises:
-        ConfigurationError: it cannot be read, or nothing is in it.
+        ConfigurationError: it cannot be read, or others may use it, or nothing is in it.
     """
     if arguments.passphrase_file is None:
         return None
+    if arguments.passphrase_file.is_file():  # and no pipe of a program that keeps passphrases
+        check_private(arguments.passphrase_file)
     try:
         with arguments.passphrase_file.open("rb") as file:
             passphrase: bytes = file.read(_PASSPHRASE_BYTES).strip()

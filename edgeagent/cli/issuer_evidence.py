@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from edgeagent.cli.issuer_asking import add_login, client_of, finished
+from edgeagent.cli.issuer_claim import add_hub_revoke
 from edgeagent.cli.printing import safe, show_json
 from edgeagent.cli.words import Nouns
 from edgeagent.contracts.door import decode, encode
@@ -31,6 +32,7 @@ def add_evidence(verbs: Nouns) -> None:
     show.add_argument("hub", type=hub_id, metavar="HUB")
     add_login(show, required=True)
     show.set_defaults(handler=_show)
+    add_hub_revoke(hubs)
     prove = verbs.add_parser(
         "prove",
         help="put all evidence of a command into one file",

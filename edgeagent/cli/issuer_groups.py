@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from edgeagent.cli.printing import show_json, table
 from edgeagent.contracts.artifact import GroupFacts, Models, group_of_role
 from edgeagent.contracts.door import faults
 from edgeagent.errors import MalformedError
+from edgeagent.values import dataclass
 
 if TYPE_CHECKING:
     from tuf.api.metadata import DelegatedRole, Targets

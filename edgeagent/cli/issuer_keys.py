@@ -2,7 +2,6 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
@@ -12,9 +11,6 @@ from edgeagent.cli.issuer_repository import add_folder
 from edgeagent.cli.printing import safe, show_json
 from edgeagent.cli.words import Nouns
 from edgeagent.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    pass
 
 
 def add_keys(verbs: Nouns) -> None:

@@ -23,7 +23,7 @@ def add_order(verbs: Nouns) -> None:
     sign.add_argument("--hub", required=True, type=hub_id)
     sign.add_argument("--epoch", type=checked_epoch, help="the hub's epoch; the queue is asked if absent")
     sign.add_argument("--valid-for", type=length_of_time, default=timedelta(hours=1), help="1h")
-    sign.add_argument("--why", default="", metavar="TEXT", help="for the record")
+    sign.add_argument("--reason", "--why", dest="why", default="", metavar="TEXT", help="for the record")
     add_login(sign, required=False)
     sign.set_defaults(handler=_sign_order)
 

@@ -111,7 +111,7 @@ def _refusals(arguments: argparse.Namespace) -> int:
         show_json(told)
         return 0
     table(
-        ("MINUTE", "COUNT", "REASON", "ORIGIN", "ONE OF THEM"),
+        ("minute", "count", "reason", "origin", "one of them"),
         [
             (f"{row.minute:%Y-%m-%d %H:%M}", str(row.count), row.reason, row.origin, row.sample or "-")
             for row in told.refusals

@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
@@ -18,6 +17,7 @@ from edgeagent.cli.words import Nouns
 from edgeagent.errors import RejectedError, TransientError
 from edgeagent.ids import CommandId, Epoch, command_id, hub_id
 from edgeagent.ids import epoch as checked_epoch
+from edgeagent.values import dataclass
 
 if TYPE_CHECKING:
     from edgeagent.contracts.command import Command

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from edgeagent.cli.arguments import length_of_time
 from edgeagent.cli.issuer_asking import clock
 from edgeagent.cli.words import Nouns
 from edgeagent.errors import ConfigurationError
@@ -19,6 +20,26 @@ def add_serve(verbs: Nouns) -> None:
     serve.add_argument(
         "--repository", type=Path, help="the policy's repository, served to hubs; in place of --policy"
     )
+    serve.add_argument(
+        "--ca",
+        type=Path,
+        metavar="FOLDER",
+        help="the authority that enrols hubs, of edgeagent issuer ca; has the server's certificate too",
+    )
+    serve.add_argument(
+        "--certificate-lifetime",
+        type=length_of_time,
+        default=length_of_time("90d"),
+        metavar="90d",
+        help="of hubs; they renew at two thirds",
+    )
+    serve.add_argument(
+        "--renewal-grace",
+        type=length_of_time,
+        default=length_of_time("90d"),
+        metavar="90d",
+        help="for how long after its end a hub's certificate still renews itself",
+    )
     serve.add_argument("--tls-cert", type=Path, help="certificate chain; none is for loopback only")
     serve.add_argument("--tls-key", type=Path, help="its key")
     serve.set_defaults(handler=_serve)
@@ -27,7 +48,7 @@ def add_serve(verbs: Nouns) -> None:
 def _serve(arguments: argparse.Namespace) -> int:
     from edgeagent import logs
     from edgeagent.issuer.server import run
-    from edgeagent.issuer.settings import ServerSettings
+    from edgeagent.issuer.settings import Limits, ServerSettings
 
     logs.set_up("info")
     host, _, port = arguments.listen.rpartition(":")
@@ -43,6 +64,10 @@ def _serve(arguments: argparse.Namespace) -> int:
         time_key=arguments.time_key,
         policy=arguments.policy,
         repository=arguments.repository,
+        authority=arguments.ca,
+        limits=Limits(
+            certificate_lifetime=arguments.certificate_lifetime, renewal_grace=arguments.renewal_grace
+        ),
     )
     run(settings, clock(), listening=lambda number: print(f"listening on {host}:{number}", flush=True))
     return 0

@@ -9,38 +9,17 @@ import argparse
 import errno
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, cast
 
 from pydantic import ValidationError
 
-from edgeagent.cli import (
-    artifacts,
-    audit,
-    backup,
-    breakers,
-    clock,
-    commands,
-    config,
-    dead_letters,
-    devices,
-    drill,
-    fetch_artifact,
-    fetch_policy,
-    firmware,
-    health,
-    hub,
-    issuer,
-    locks,
-    outbox,
-    policy,
-    run,
-    worker,
-)
 from edgeagent.cli.failing import WordsError, failure
-from edgeagent.cli.parsing import Parser, leaf, unknown_words
+from edgeagent.cli.parsing import Parser, VersionAction, leaf, strange_options, unknown_words
 from edgeagent.cli.printing import complain, survive_narrow_terminals
+from edgeagent.cli.words import Nouns
 from edgeagent.config import DEFAULT_PATH
 from edgeagent.errors import AgentError, RejectedError
 
@@ -52,6 +31,42 @@ _ANYWHERE: Final = frozenset({"--json", "--utc", "--wide"})
 _ANYWHERE_WITH_VALUE: Final = ("--color", "--config")
 
 Handler = Callable[[argparse.Namespace], int]
+
+NOUNS: Final[Mapping[str, str]] = {
+    "run": "run",
+    "worker": "worker",
+    "health": "health",
+    "status": "health",
+    "devices": "devices",
+    "send": "commands",
+    "commands": "commands",
+    "dead-letters": "dead_letters",
+    "breakers": "breakers",
+    "locks": "locks",
+    "policy": "policy",
+    "hub": "hub",
+    "broker": "broker",
+    "clock": "clock",
+    "outbox": "outbox",
+    "artifacts": "artifacts",
+    "firmware": "firmware",
+    "audit": "audit",
+    "backup": "backup",
+    "drill": "drill",
+    "support-bundle": "support_bundle",
+    "config": "config",
+    "setup": "setup",
+    "issuer": "issuer",
+    "fetch": "fetch",
+}
+"""Each first word, and the module of this room that has it; in the order of the help."""
+
+
+class _Noun(Protocol):
+    """A module of this room that has words."""
+
+    def add_to(self, nouns: Nouns) -> None:
+        """Add the words of this noun."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -80,8 +95,11 @@ def main(words: Sequence[str] | None = None) -> int:
     return status
 
 
-def parser() -> Parser:
-    """Everything that can be typed."""
+def parser(noun: str | None = None) -> Parser:
+    """Everything that can be typed; or what can be typed with this first word.
+
+    To load all of it takes several times as long as most commands do, on a small machine a second.
+    """
     top = Parser(prog="edgeagent", description="The agent on a venue's hub.")
     anywhere = top.add_argument_group("options that may stand anywhere")
     anywhere.add_argument(
@@ -96,19 +114,16 @@ def parser() -> Parser:
     anywhere.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto", help="auto: on a terminal only"
     )
+    top.add_argument("--version", action=VersionAction, help="print the version, and end")
     nouns = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for noun in (
-        *(run, worker, health, devices, commands, dead_letters, breakers, locks, policy, hub),
-        *(clock, outbox, artifacts, firmware, audit, backup, drill, config, issuer),
-        *(fetch_policy, fetch_artifact),
-    ):
-        noun.add_to(nouns)
+    for module in dict.fromkeys(NOUNS.values() if noun is None else [NOUNS[noun]]):
+        cast("_Noun", import_module(f"edgeagent.cli.{module}")).add_to(nouns)
     return top
 
 
 def _run(typed: Sequence[str]) -> int:
     options, operands = _lifted(typed)
-    as_json, top = "--json" in options, parser()
+    as_json, top = "--json" in options, parser(_noun(options))
     path, following = leaf(top, options)
     arguments = None
     try:
@@ -132,8 +147,11 @@ def _parsed(top: Parser, following: Parser, words: Sequence[str]) -> argparse.Na
         raise WordsError("a word that is no text")
     try:
         arguments, strange = top.parse_known_args(words)
-    except WordsError:
-        raise
+    except WordsError as why:
+        mistyped = strange_options([top, following], words)
+        if not mistyped:
+            raise
+        raise unknown_words([top, following], mistyped) from why
     except RejectedError as why:
         # A word that is to be an id and is none.
         raise WordsError(str(why)) from why
@@ -155,6 +173,17 @@ def _lifted(typed: Sequence[str]) -> tuple[list[str], list[str]]:
         is_first = is_value or word in _ANYWHERE or word.partition("=")[0] in _ANYWHERE_WITH_VALUE
         (first if is_first else others).append(word)
     return [*first, *others], list(typed[end:])
+
+
+def _noun(options: Sequence[str]) -> str | None:
+    """The first word, where it is one of ours; None where help is wanted, or a guess at what was meant."""
+    rest = iter(options)
+    for word in rest:
+        if word in _ANYWHERE_WITH_VALUE:
+            next(rest, None)
+        elif word not in _ANYWHERE and word.partition("=")[0] not in _ANYWHERE_WITH_VALUE:
+            return word if word in NOUNS else None
+    return None
 
 
 def _give_up_printing() -> None:

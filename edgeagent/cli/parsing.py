@@ -1,6 +1,7 @@
 """The words of a command line: taken whole, guessed at when they are nearly right, never printed raw."""
 
 import argparse
+import json
 import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -12,6 +13,7 @@ from edgeagent.cli.guessing import did_you_mean
 from edgeagent.cli.words import Nouns
 
 _OPTION = re.compile(r"--[a-z][a-z-]+")
+_CODE = re.compile(r"\W*EA[1I]\W*\w{8}", re.IGNORECASE)
 
 
 class Parser(argparse.ArgumentParser):
@@ -38,8 +40,10 @@ class Parser(argparse.ArgumentParser):
         known = [str(choice) for choice in action.choices]
         listed = f" ({', '.join(known)})" if self.nouns is not action else ""
         what = action.option_strings[0] if action.option_strings else str(action.metavar or "word").lower()
-        told = f"there is no {what} {str(value)[:40]!r}{did_you_mean(str(value), known) or listed}"
-        raise argparse.ArgumentError(None, told)
+        near = did_you_mean(str(value), known) or listed
+        if _is_secret(str(value)) and "--claim" in self.format_usage():
+            near = "; a claim code goes behind --claim"
+        raise argparse.ArgumentError(None, f"there is no {what} {_quoted(str(value))}{near}")
 
     @override
     def error(self, message: str) -> NoReturn:
@@ -49,6 +53,27 @@ class Parser(argparse.ArgumentParser):
             WordsError: always.
         """
         raise WordsError(message, self.format_usage())
+
+
+class VersionAction(argparse.Action):
+    """Prints which edgeagent this is, and ends; needs no noun."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:  # noqa: A002 - argparse's
+        super().__init__(option_strings, dest, nargs=0, help=help)
+
+    @override
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option: str | None = None,
+    ) -> None:
+        from importlib.metadata import version
+
+        own = version("edgeagent")
+        print(json.dumps({"version": own}) if namespace.json else f"edgeagent {own}")
+        parser.exit()
 
 
 def leaf(parser: Parser, typed: Sequence[str]) -> tuple[list[str], Parser]:
@@ -66,9 +91,37 @@ def leaf(parser: Parser, typed: Sequence[str]) -> tuple[list[str], Parser]:
     return path, parser
 
 
+def strange_options(parsers: Sequence[Parser], typed: Sequence[str]) -> list[str]:
+    """The options among what was typed that these do not have; none where a noun or a verb is still to come.
+
+    argparse looks for a place for what stands behind such a one, and complains of that.
+    """
+    if parsers[-1].nouns is not None:
+        return []
+    known, words = _options_of(parsers), typed[: typed.index("--")] if "--" in typed else typed
+    return [word for word in words if _OPTION.match(word) and word.partition("=")[0] not in known]
+
+
 def unknown_words(parsers: Sequence[Parser], strange: Sequence[str]) -> WordsError:
     """What is to be said of words for which there is no place in these; the last is what was meant."""
-    known = [word for parser in parsers for word in _OPTION.findall(parser.format_help())]
-    words = ", ".join(f"{word[:40]!r}" for word in strange)
-    near = did_you_mean(strange[0].partition("=")[0], known) if strange[0].startswith("-") else ""
+    near = ""
+    if strange[0].startswith("-"):
+        # What stands behind an option may be its value, and a secret.
+        strange = [word.partition("=")[0] for word in strange if word.startswith("-")]
+        near = did_you_mean(strange[0], _options_of(parsers))
+    words = ", ".join(_quoted(word) for word in strange)
     return WordsError(f"there is no place for {words}{near}", parsers[-1].format_usage())
+
+
+def _options_of(parsers: Sequence[Parser]) -> set[str]:
+    return {word for parser in parsers for word in _OPTION.findall(parser.format_help())}
+
+
+def _quoted(word: str) -> str:
+    """A word for people; of one that lets somebody in only what it is."""
+    return "'EA1-...'" if _is_secret(word) else repr(word[:40])
+
+
+def _is_secret(word: str) -> bool:
+    """Whether it may be a claim code (contracts/claim), whose first letters are its secret."""
+    return _CODE.match(word) is not None

@@ -4,11 +4,11 @@ They are compared with the agent's own idea of the present. While that is not pr
 on the wrong side of it, the moment itself is written: a difference to a wrong clock says nothing.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from edgeagent.contracts.scalars import timestamp_text
+from edgeagent.values import dataclass
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 # Rounding, and what passes between a question and its answer.

@@ -1,6 +1,7 @@
 """``edgeagent worker``: works the commands of a lane beside the agent, without network."""
 
 import argparse
+import faulthandler
 from pathlib import Path
 
 from edgeagent import config as configuration
@@ -23,6 +24,8 @@ def _work(arguments: argparse.Namespace) -> int:
     from edgeagent import logs
     from edgeagent.worker import run_worker
 
+    # Whom the watchdog ends (SIGABRT) says first where it stood.
+    faulthandler.enable(file=2)
     # Its unit names the socket, so that it need not be let near the configuration.
     if arguments.socket is None:
         config = configuration.load(arguments.config)

@@ -12,7 +12,7 @@ lock, and undone in reverse when one of them fails (SPEC S1, S2).
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
@@ -20,6 +20,7 @@ from typing import Final
 from edgeagent.contracts.scalars import Words
 from edgeagent.errors import MalformedError
 from edgeagent.ids import ReadingName, artifact_id, digest
+from edgeagent.values import dataclass
 
 ArgumentValue = bool | int | float | Words
 """What an argument may be."""

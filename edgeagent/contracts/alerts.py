@@ -30,6 +30,11 @@ class Alert(StrEnum):
     CERTIFICATE_ENDING = "certificate_ending", "A certificate that the hub uses ends soon, or is over."
     POLICY_ENDING = "policy_ending", "The policy or its metadata end soon, are over, or cannot be renewed."
     DISK_LOW = "disk_low", "The disk is nearly full."
+    DATABASE_DAMAGED = "database_damaged", "Pages of the database do not hang together."
+    MACHINE_STRAINED = (
+        "machine_strained",
+        "The machine lacks memory or voltage, is hot, or wears its disk out.",
+    )
     BROKER_BROKEN = "broker_broken", "The broker sends what no broker may send."
 
 

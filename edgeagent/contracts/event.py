@@ -1,8 +1,8 @@
 """Events: what goes up, as CloudEvents 1.0 in the JSON format.
 
-An event's id is ``hub/epoch/stream/number``. The number comes from a counter row, in the commit that
-stores the event, so that the far side drops repeats by ranges and can prove that ``record`` has no
-hole (SPEC U1).
+An event's id is ``hub/epoch/stream/number``. The number is given in the commit that stores the event,
+and never again, so that the far side drops repeats by ranges and can prove that ``record`` has no hole
+(SPEC U1).
 
 Stored, an event is its number, its time and the JSON text of its ``data``; the envelope around it is
 the same for all and is written when it is sent.
@@ -10,7 +10,6 @@ the same for all and is written when it is sent.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
@@ -24,6 +23,7 @@ from edgeagent.contracts.scalars import Timestamp
 from edgeagent.contracts.traceparent import TraceparentText
 from edgeagent.errors import MalformedError
 from edgeagent.ids import DeviceId, Epoch, HubId, epoch, hub_id
+from edgeagent.values import dataclass
 
 BATCH_CONTENT_TYPE: Final = "application/cloudevents-batch+json"
 """The media type of a JSON array of events (CloudEvents HTTP binding 3.3)."""

@@ -1,9 +1,9 @@
 """What goes to and comes from the hub's broker."""
 
-from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
 from edgeagent.ids import Topic, TopicFilter
+from edgeagent.values import dataclass
 
 
 class Session(StrEnum):

@@ -191,6 +191,20 @@ class Shared(Part):
     most: Annotated[int, Field(ge=1, le=16)] = 1
 
 
+class AccessRule(Part):
+    """What a device's login may do at a broker whose rules are made of the admitted devices (SPEC M4).
+
+    Attributes:
+        login: its name; several devices may share one, such as those behind a bridge.
+        write: topic filters that it publishes on.
+        read: topic filters that it is commanded on.
+    """
+
+    login: ShortText = "{device}"
+    write: Annotated[tuple[TopicText, ...], Field(min_length=1, max_length=16)]
+    read: Annotated[tuple[TopicText, ...], Field(max_length=16)] = ()
+
+
 class DeviceProfile(Part):
     """A family of devices.
 
@@ -209,6 +223,8 @@ class DeviceProfile(Part):
         availability: how a device tells that it is there.
         readings: what a device tells, by name.
         command_topics: filters on which a retained message would act at each reconnect.
+        access: what its login may do at the broker; None: write the topics that are listened to, read the
+            ``command_topics``.
         shared: what devices share, by name; families that name it alike share it too.
         commands: how actions are carried out; one recipe for each kind of channel.
         steps: actions that are made of others of this family, and in which order those are done.
@@ -220,7 +236,7 @@ class DeviceProfile(Part):
 
     format: Literal[1]
     id: ProfileId
-    version: Annotated[str, Field(pattern=r"^\d{1,4}\.\d{1,4}\.\d{1,4}$")]
+    version: Annotated[str, Field(pattern=r"^[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}$")]
     title: Annotated[Words, Field(max_length=80)]
     transport: Literal["hub"]
     limits: Annotated[tuple[Words, ...], Field(max_length=16)] = ()
@@ -238,6 +254,7 @@ class DeviceProfile(Part):
         default_factory=dict
     )
     command_topics: Annotated[tuple[TopicText, ...], Field(max_length=16)] = ()
+    access: AccessRule | None = None
     shared: Annotated[dict[Word, Shared], Field(max_length=8)] = Field(default_factory=dict)
     commands: Annotated[
         dict[Annotated[ActionName, Field(strict=False)], Annotated[tuple[Recipe, ...], Field(max_length=8)]],

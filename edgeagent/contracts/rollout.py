@@ -23,7 +23,12 @@ class Day(StrEnum):
     SUNDAY = "sun"
 
 
-def _zone(name: str) -> str:
+def known_zone(name: str) -> str:
+    """See that this machine knows a time zone.
+
+    Raises:
+        ValueError: it does not.
+    """
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as why:
@@ -33,7 +38,7 @@ def _zone(name: str) -> str:
     return name
 
 
-ZoneName = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_zone)]
+ZoneName = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(known_zone)]
 """A zone of the IANA time zone database that this machine knows."""
 LocalTime = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
 """A time of day on a clock on the wall, like ``02:30``."""

@@ -7,11 +7,12 @@ It comes beside a command and not in it: nobody has signed it, and nothing but t
 """
 
 import re
-from dataclasses import dataclass
 from typing import Annotated, Final
 
 from pydantic import StringConstraints
 from typing_extensions import override
+
+from edgeagent.values import dataclass
 
 _SHAPE: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII)
 _LONGEST: Final = 128

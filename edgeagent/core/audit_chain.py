@@ -8,12 +8,13 @@ that ``jq`` and ``sha256sum`` can follow the chain without us (SPEC A3).
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from typing import Final
 
 from pydantic import JsonValue
+
+from edgeagent.values import dataclass
 
 GENESIS: Final = bytes(32)
 """What the first row's hash builds on."""
@@ -78,6 +79,8 @@ class AuditKind(StrEnum):
     """A dead letter was shown to a person, whole."""
     DEAD_LETTERS_EXPORTED = "dead_letters_exported"
     """Dead letters were handed to a person, whole."""
+    CERTIFICATE_RENEWED = "certificate_renewed"
+    """The hub shows another certificate: its serial number, its end, and the one before."""
     ALERT = "alert"
     """The hub has called for a person, or has stopped to."""
     PRUNED = "pruned"
@@ -86,6 +89,12 @@ class AuditKind(StrEnum):
     """A drill was held: which, how it ended, how long it took."""
     BACKED_UP = "backed_up"
     """A copy of the database was handed to a person."""
+    RESTORED = "restored"
+    """A person has put this copy back, from which backup; a new epoch begins with it."""
+    CONFIGURATION_TAKEN = "configuration_taken"
+    """The configuration was read again: which keys were taken, which wait for a restart."""
+    CONFIGURATION_REFUSED = "configuration_refused"
+    """The configuration was to be read again and has mistakes; what was in force stays."""
     STORE_RECOVERED = "store_recovered"
     """The disk takes writes again: what was wrong, since when, how many commits had failed."""
     EXPORTED = "exported"

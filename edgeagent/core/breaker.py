@@ -10,7 +10,7 @@ what another did. A closed one is not kept. Time is boot time: no clock that is 
 it; after a reboot its span begins anew. One that a person has tripped stays open until a person resets it.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
 
@@ -20,6 +20,7 @@ from edgeagent.contracts.policy import BreakerRule, WhenOpen
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.blame import INVALID, OFF_TARGET
 from edgeagent.ids import KeyId
+from edgeagent.values import dataclass
 
 
 class Phase(StrEnum):

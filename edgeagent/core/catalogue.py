@@ -8,7 +8,7 @@ until the group's keys are replaced, which takes back whatever they said (TUF 1.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Final
 
@@ -27,6 +27,7 @@ from edgeagent.contracts.door import decode
 from edgeagent.core.versions import Order, compare, reaches
 from edgeagent.errors import MalformedError, RejectedError
 from edgeagent.ids import ArtifactId, Digest, artifact_id, digest
+from edgeagent.values import dataclass
 
 MOST_REVOKED: Final = 256
 """How many that are signed for no more are remembered of a group, the latest first: a thief could sign for

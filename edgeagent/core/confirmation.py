@@ -13,7 +13,7 @@ already been seen. Silence is judged by whoever waits.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from typing import Final
 
@@ -26,6 +26,7 @@ from edgeagent.core.profile.paths import Get, same
 from edgeagent.core.profile.predicates import Test
 from edgeagent.core.profile.readers import clean
 from edgeagent.ids import ReadingName, Topic
+from edgeagent.values import dataclass
 
 MOST_WORDS: Final = 200
 """Characters of what a device says of its refusal."""

@@ -10,7 +10,6 @@ tried with its own signature only; a key id that is not in the keyring counts fo
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from typing import Protocol
@@ -25,6 +24,7 @@ from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.scalars import is_sound_key
 from edgeagent.errors import MalformedError, RejectedError
 from edgeagent.ids import Digest, KeyId
+from edgeagent.values import dataclass
 
 Keyring = Mapping[KeyId, bytes]
 """Raw Ed25519 public keys (32 bytes) by their id."""

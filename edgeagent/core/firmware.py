@@ -21,7 +21,7 @@ Pure: whoever drives it looks, asks what follows, and has that recorded; the hub
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Final
@@ -32,6 +32,7 @@ from edgeagent.contracts.update import Overdue, Runs, Stage
 from edgeagent.core.updating import Course
 from edgeagent.errors import RejectedError
 from edgeagent.ids import ArtifactId, Digest
+from edgeagent.values import dataclass
 
 _LONGEST: Final = 64
 _SELDOM: Final = timedelta(seconds=30)

@@ -4,12 +4,12 @@ The clock gives an interval. What has certainly passed is expired; what certainl
 anything else is *unsure*, and nobody may take it for valid where it matters.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
 from edgeagent.clock import EPOCH, BootId, Wall
+from edgeagent.values import dataclass
 
 # An issuer's clock may be ahead of ours by this much: it has its own error, which we do not know.
 ISSUER_SKEW: Final = timedelta(seconds=30)

@@ -6,9 +6,10 @@ whoever worked is gone (SPEC L7). Until anything was seen, what the profile decl
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
+
+from edgeagent.values import dataclass
 
 SHORTEST: Final = timedelta(seconds=30)
 """The shortest lease; it is renewed at a third of it."""

@@ -4,9 +4,10 @@ Exponential backoff with full jitter: the delay is drawn evenly from nothing to 
 which lost the cloud together do not come back together (SPEC E2, E4). Time and chance are arguments.
 """
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
+
+from edgeagent.values import dataclass
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 

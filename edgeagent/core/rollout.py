@@ -7,7 +7,6 @@ Judged anew each time from the rows of the command, so that a restart changes no
 never held back. A bad end among the first stops the rest: they were to show that it goes well.
 """
 
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final
@@ -15,6 +14,7 @@ from typing import Final
 from edgeagent.contracts.firmware import FirmwareRecipe
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.rollout import FirmwareRule
+from edgeagent.values import dataclass
 
 HOLDING: Final = frozenset(
     {

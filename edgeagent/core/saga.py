@@ -18,7 +18,7 @@ plan, from 0 on.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
@@ -27,6 +27,7 @@ from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome, StepPhase
 from edgeagent.contracts.sources import Value
 from edgeagent.errors import RejectedError
+from edgeagent.values import dataclass
 
 Phase = StepPhase
 

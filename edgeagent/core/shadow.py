@@ -11,13 +11,14 @@ after it. A state that changes faster is changed here at once and told later, on
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from enum import Enum
 from hashlib import sha256
 from typing import Final, Protocol
 
 from edgeagent.ids import ReadingName
+from edgeagent.values import dataclass
 
 Value = bool | int | float | str
 """What a reading can be."""

@@ -9,7 +9,7 @@ resumed there, since nobody can tell which of the two words is the later one.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Final
 
@@ -23,6 +23,7 @@ from edgeagent.core.freshness import Validity, largest_sequence, validity
 from edgeagent.core.gate.roles import banned_keys, roles_of
 from edgeagent.core.gate.verdict import Duplicate, Refuse
 from edgeagent.ids import Digest, Epoch, HubId, KeyId
+from edgeagent.values import dataclass
 
 # 41 bits of milliseconds over 20 of chance: what lies above is no time, and leaves room for who is later.
 LARGEST_ORDER: Final = 2**62 - 1

@@ -5,7 +5,7 @@ something has happened, or has not, it may say only where the hub has told it so
 come by the hub's own connection to the broker.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from edgeagent.contracts.mqtt import PublishResult
 from edgeagent.contracts.policy import Level
@@ -16,6 +16,7 @@ from edgeagent.core.gate.world import World
 from edgeagent.core.profile.plan import Plan
 from edgeagent.core.saga import Mark, Phase
 from edgeagent.core.work import Answered, Claim, Ending, Later
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

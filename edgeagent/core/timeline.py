@@ -14,7 +14,7 @@ them; a span that would end before it begins is of no length.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from pydantic import JsonValue
@@ -22,6 +22,7 @@ from pydantic import JsonValue
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.tracing import trace_of, within
 from edgeagent.ids import CommandId, DeviceId, Digest
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ that the cloud was told. It finds rows whose hashes were made anew, and a tail t
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from edgeagent.contracts.checkpoint import CHECKPOINT_BYTES, Checkpoint
 from edgeagent.contracts.door import decode
@@ -16,6 +16,7 @@ from edgeagent.core.audit_chain import AuditRow, Break, first_break
 from edgeagent.core.evidence import told_checkpoint
 from edgeagent.errors import RejectedError
 from edgeagent.ids import HubId
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

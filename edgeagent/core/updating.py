@@ -11,7 +11,7 @@ told again out of a bridge's memory, or come late: only a change of it is a sign
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final, assert_never
@@ -26,6 +26,7 @@ from edgeagent.core.profile.paths import Get
 from edgeagent.core.profile.predicates import Test
 from edgeagent.core.versions import Order, compare, is_of
 from edgeagent.ids import ReadingName, Topic
+from edgeagent.values import dataclass
 
 _WHOLE: Final = 100.0
 _LONGEST: Final = timedelta(days=7)

@@ -15,12 +15,12 @@ This is the only order of versions: the catalogue, the gate, and whoever asks wh
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
 from edgeagent.contracts.firmware import VersionScheme
+from edgeagent.values import dataclass
 
 VERSION_SIGNS: Final = 64
 """The longest version that is looked at."""

@@ -7,7 +7,6 @@ nothing.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from typing import Final
@@ -15,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 from edgeagent.clock import Wall
 from edgeagent.contracts.rollout import Day, FirmwareRule, Window
+from edgeagent.values import dataclass
 
 _AHEAD: Final = 15
 """Days that are looked at: a week, twice, since a change of the clock may leave a window out."""

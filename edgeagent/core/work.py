@@ -1,6 +1,5 @@
 """A claimed command, and how it can end: what passes between whoever works it and the desk."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
@@ -18,6 +17,7 @@ from edgeagent.core.profile.plan import Plan
 from edgeagent.core.saga import Mark
 from edgeagent.core.tracing import trace_of, within
 from edgeagent.ids import DeviceId
+from edgeagent.values import dataclass
 
 
 class StepName(StrEnum):

@@ -8,7 +8,7 @@ device on its own. Accepted, held or refused, it is on record before anybody is 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from typing import Final, assert_never
 
@@ -58,6 +58,7 @@ from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Transaction
 from edgeagent.store.inbox_row import NewCommand
 from edgeagent.store.outbox import NewEvent
+from edgeagent.values import dataclass
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 # How many of those that were refused without a row are known when they come again.
@@ -372,7 +373,9 @@ class Admission:
     def _unread(self, arrival: Arrival, why: RefusedEnvelopeError) -> Refuse:
         """What is said of an envelope that proves nothing."""
         if self._worlds.trust.policy is None:
-            return Refuse(Reason.NO_POLICY, str(why))
+            # Nobody's key is known then; that it proves nothing says no more.
+            is_told = why.reason is not Reason.BAD_SIGNATURE
+            return Refuse(Reason.NO_POLICY, str(why) if is_told else "")
         if arrival.local is not None and why.reason is Reason.BAD_SIGNATURE:
             return Refuse(Reason.NOT_ALLOWED, "the policy gives this hub's own key no role")
         return Refuse(why.reason, str(why))

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Final
 
@@ -31,6 +31,7 @@ from edgeagent.store.alerts import Told
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Transaction
 from edgeagent.store.outbox import NewEvent
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +45,14 @@ CHECKS: Final = {
     "replays": Alert.REPLAY_BURST,
     "dead_letters": Alert.DEAD_LETTERS,
     "certificates": Alert.CERTIFICATE_ENDING,
+    "identity": Alert.CERTIFICATE_ENDING,
     "policy": Alert.POLICY_ENDING,
+    "cloud-certificate": Alert.CERTIFICATE_ENDING,
     "disk": Alert.DISK_LOW,
+    "pages": Alert.DATABASE_DAMAGED,
+    "memory": Alert.MACHINE_STRAINED,
+    "temperature": Alert.MACHINE_STRAINED,
+    "writes": Alert.MACHINE_STRAINED,
     "broker-sends": Alert.BROKER_BROKEN,
 }
 """Which check of health calls for which alert."""

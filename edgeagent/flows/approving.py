@@ -5,7 +5,6 @@ row are one commit. It counts for one run of the command, which is let in once.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -26,6 +25,7 @@ from edgeagent.store.approvals import NewApproval
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Transaction
 from edgeagent.store.inbox_row import Row
+from edgeagent.values import dataclass
 
 _WAITS: Final = frozenset({State.HELD, State.WAITING})
 

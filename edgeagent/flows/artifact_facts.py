@@ -6,7 +6,6 @@ file that is here from its beginning to its end.
 
 import asyncio
 from collections.abc import Container
-from dataclasses import dataclass
 
 from edgeagent.contracts.reports.artifacts import (
     ArtifactShown,
@@ -26,6 +25,7 @@ from edgeagent.ports.policy_source import PolicySource, UnprovenMetadataError
 from edgeagent.store import policy as policies
 from edgeagent.store.artifact_files import ArtifactFiles
 from edgeagent.store.database import Database
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

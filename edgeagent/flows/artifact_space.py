@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -15,6 +14,7 @@ from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import Digest
 from edgeagent.ports.artifacts import SignedFile
 from edgeagent.store.artifact_files import ArtifactFiles, Lying
+from edgeagent.values import dataclass
 
 MEBIBYTE: Final = 1024 * 1024
 Live = Callable[[], Mapping[Digest, int]]
@@ -50,6 +50,10 @@ class ArtifactSpace:
         self._settings = settings
         self._pins: Counter[Digest] = Counter()
         self.taken = 0
+
+    def adopt(self, settings: SpaceSettings) -> None:
+        """Go on with other settings; what is too much then goes when somebody looks next."""
+        self._settings = settings
 
     @property
     def budget(self) -> int:

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -18,6 +17,7 @@ from edgeagent.flows.breakers import Breakers
 from edgeagent.ids import KeyId, key_id
 from edgeagent.store import breakers
 from edgeagent.store.database import Database
+from edgeagent.values import dataclass
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 log = logging.getLogger(__name__)

@@ -5,7 +5,6 @@ was one too many, with its audit row and its alert. ``core/breaker`` says how th
 """
 
 import logging
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -16,6 +15,7 @@ from edgeagent.contracts.event import EventType, Stream, data_text
 from edgeagent.contracts.policy import BreakerRule, Tier, WhenOpen
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
+from edgeagent.contracts.scalars import duration_text
 from edgeagent.core import breaker as states
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.blame import Blame, blame_of
@@ -31,6 +31,7 @@ from edgeagent.store.audit import Act
 from edgeagent.store.database import Transaction
 from edgeagent.store.inbox_row import Row
 from edgeagent.store.outbox import NewEvent
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 
@@ -183,7 +184,7 @@ class Breakers:
         number = breakers.count(tx, scope, seen, now, span)
         if number < most:
             return False
-        told = f"{number} times {seen.signal} within {span}, last {seen.why}"
+        told = f"{number} times {seen.signal} within {duration_text(span)}, last {seen.why}"
         self._open(tx, states.opened(scope, seen.signal, told, rule, now))
         return True
 

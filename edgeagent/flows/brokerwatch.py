@@ -13,14 +13,16 @@ import logging
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from hashlib import sha256
+from pathlib import Path
 from typing import Final
 
+from edgeagent.contracts.broker_access import Rule, read_rules
 from edgeagent.contracts.event import EventType, Stream, data_text
 from edgeagent.contracts.mqtt import Inbound
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.profile.match import covers
-from edgeagent.errors import TransientError
+from edgeagent.errors import MalformedError, TransientError
 from edgeagent.flows.devices import Device, Devices
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import Digest
@@ -35,25 +37,62 @@ log = logging.getLogger(__name__)
 _EVERY: Final = timedelta(hours=1)
 _AGAIN: Final = timedelta(seconds=30)
 _SHOWN: Final = 80
+_MOST_BYTES: Final = 1024 * 1024
 
 
 class BrokerWatch:
     """Looks at the broker, and tells what is dangerous.
 
+    Args:
+        store: for what was told already.
+        bus: the broker.
+        devices: those that are admitted.
+        around: clock, outbox and origin.
+        access: where it is told whose rules are in force, if it is the hub's own.
+
     Attributes:
         found: retained messages on command topics, each with the device that it would act on.
-        concerns: what the broker's configuration says that could lose messages; None when it cannot be read.
+        is_open: whether it lets in who has no name, as its configuration says; None when that is not known.
         dropped: how many messages it has dropped since its start; None when it does not say.
     """
 
-    def __init__(self, store: Database, bus: DeviceBus, devices: Devices, around: Surroundings) -> None:
+    def __init__(
+        self,
+        store: Database,
+        bus: DeviceBus,
+        devices: Devices,
+        around: Surroundings,
+        access: Path | None = None,
+    ) -> None:
         self._store = store
         self._bus = bus
         self._devices = devices
         self._around = around
+        self._access = access
         self.found: dict[str, Device] = {}
-        self.concerns: Sequence[str] | None = None
+        self.is_open: bool | None = None
         self.dropped: int | None = None
+
+    @property
+    def concerns(self) -> Sequence[str] | None:
+        """What the broker's configuration says now that could lose messages; None when it cannot be read."""
+        return self._bus.concerns()
+
+    @property
+    def is_managed(self) -> bool:
+        """Whether it is the hub's own, so that its rules are made of the admitted devices."""
+        return self._access is not None
+
+    def rules(self) -> Mapping[Digest, Rule] | None:
+        """Which rules are in force there, by digest; None where that is not told."""
+        if self._access is None:
+            return None
+        try:
+            with self._access.open("rb") as file:
+                rules = read_rules(file.read(_MOST_BYTES).decode())
+        except (OSError, UnicodeDecodeError, MalformedError):
+            return None
+        return {rule.digest: rule for rule in rules}
 
     async def run(self) -> None:
         """Look now and each hour; ends only by cancellation."""
@@ -83,7 +122,6 @@ class BrokerWatch:
             fresh = [found[topic] for topic, digest in digests.items() if told.get(topic) != digest]
             await self._tell(fresh, digests)
         self.found = {topic: owner for topic, (_, owner) in found.items()}
-        self.concerns = self._bus.concerns()
         self.dropped = await self._bus.dropped()
 
     def _owners(self, message: Inbound) -> list[Device]:

@@ -1,6 +1,5 @@
 """Dead letters are laid down in the commit of the ending that they tell of (SPEC D1)."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from pydantic import JsonValue
@@ -16,6 +15,7 @@ from edgeagent.store.audit import Act
 from edgeagent.store.database import Transaction
 from edgeagent.store.dead_letters import NewLetter
 from edgeagent.store.inbox_row import NewCommand, Row
+from edgeagent.values import dataclass
 
 _DETAIL: Final = 200
 

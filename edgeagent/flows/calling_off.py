@@ -10,7 +10,6 @@ judged by the version that runs, by whoever works it, as ever.
 """
 
 import logging
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from secrets import randbits
@@ -39,6 +38,7 @@ from edgeagent.store import audit, inbox, locks, updates
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Snapshot, Transaction
 from edgeagent.store.inbox_row import Row
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 

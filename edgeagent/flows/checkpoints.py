@@ -8,7 +8,6 @@ a checkpoint after them is in other hands; the chain begins after that checkpoin
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -31,6 +30,7 @@ from edgeagent.store.audit import Act, Head, Stamp
 from edgeagent.store.checkpoints import Signed
 from edgeagent.store.database import Database, Snapshot, Transaction
 from edgeagent.store.outbox import NewEvent
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +66,10 @@ class Checkpoints:
         self._around = around
         self._settings = settings
         self._made = around.clock.boot()
+
+    def adopt(self, settings: AuditSettings) -> None:
+        """Go on with other settings."""
+        self._settings = settings
 
     async def run(self) -> None:
         """Look now and then; ends only by cancellation."""
@@ -121,7 +125,8 @@ class Checkpoints:
         wall = self._around.clock.wall()
         if wall.error is None:
             return
-        before = (wall.earliest - self._settings.keep - EPOCH) // _MICROSECOND
+        # Where rows stay for longer than there are dates, none is old enough.
+        before = max(0, (wall.earliest - EPOCH - self._settings.keep) // _MICROSECOND)
         # Looking costs a read only; most looks find nothing.
         if await self._store.read(partial(_droppable, before=before)) is None:
             return

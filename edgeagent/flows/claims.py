@@ -6,7 +6,6 @@ of the store is read in the same transaction.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -28,6 +27,7 @@ from edgeagent.store.database import Transaction
 from edgeagent.store.inbox_row import Moved, Now, Row
 from edgeagent.store.lines import Outlook
 from edgeagent.store.memory import Memory, Question, recall
+from edgeagent.values import dataclass
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _MOST_HELD_BACK: Final = 256

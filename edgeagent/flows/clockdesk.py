@@ -5,7 +5,6 @@ with it, ranks below every other proof, and raises the floor as one source's wor
 floor back revives no command: what has come before is known by its id and its sequence (SPEC T4, T6).
 """
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -22,6 +21,7 @@ from edgeagent.flows.trust import Trust
 from edgeagent.store import audit, inbox
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database
+from edgeagent.values import dataclass
 
 _RESET_ADVICE: Final = "if the floor is wrong: edgeagent clock reset-floor"
 

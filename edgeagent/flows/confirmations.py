@@ -9,7 +9,7 @@ that comes late corrects what is known, never the final state.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final, Protocol
 
@@ -29,6 +29,7 @@ from edgeagent.core.confirmation import (
 )
 from edgeagent.core.profile.decode import Decoded
 from edgeagent.ids import DeviceId, ReadingName
+from edgeagent.values import dataclass
 
 _MOST_LATE: Final = 64
 _LATE_FOR: Final = timedelta(minutes=15)

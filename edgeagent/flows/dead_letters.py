@@ -8,7 +8,6 @@ Every look into a letter and everything that is done with one is on record.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -39,6 +38,7 @@ from edgeagent.store import audit, dead_letters, steps
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Snapshot, Transaction
 from edgeagent.store.dead_letters import Dealt, Letter, Picked
+from edgeagent.values import dataclass
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 _ALL: Final = "dead_letters"

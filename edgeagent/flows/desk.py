@@ -116,9 +116,7 @@ class Desk:
     async def claim(self, lane: Tier, holder: str) -> Claim:
         """Wait for a command of a lane and lock its device."""
         while True:
-            taker, found = await self._takers[lane].take(holder)
-            self._around.crash.reached(CrashPoint.COMMAND_CLAIMED)
-            claim = await self._lent(found, taker)
+            claim = await self._takers[lane].lend(holder, self._lent)
             if claim is not None:
                 return claim
 
@@ -137,8 +135,9 @@ class Desk:
             losing=self.losing,
             rollouts=self.rollouts,
         )
-        await self.updates.let_go_of_ended()
-        claimed = await self._store.write(partial(claims.claim, wanted))
+        with self._around.at_work("desk"):
+            await self.updates.let_go_of_ended()
+            claimed = await self._store.write(partial(claims.claim, wanted))
         if self.losing.tell(claimed.lost):
             self.wake()
         if claimed.events:
@@ -236,9 +235,8 @@ class Desk:
         await self._store.write(lambda tx: self._settling.settle(tx, running(tx, claim.run), ended))
         self._around.crash.reached(CrashPoint.COMMAND_SETTLED)
         self._around.metrics.commands_settled.labels(ending.outcome).inc()
-        log.info(
-            "command ended", extra=fields_of(claim) | {"outcome": ending.outcome, "reason": ending.reason}
-        )
+        extra = {**fields_of(claim), "outcome": ending.outcome, "reason": ending.reason}
+        log.info("command ended", extra=extra)
         for tell in self._stale if ending.reason is Reason.STALE else ():
             tell()
         self._loans.brought_back(claim.token, self._around.clock.boot())
@@ -306,6 +304,7 @@ class Desk:
 
     async def _lent(self, found: Found, taker: Taker) -> Claim | None:
         """Put a claim together; None if the command cannot be believed any more, and is ended."""
+        self._around.crash.reached(CrashPoint.COMMAND_CLAIMED)
         row = found.row
         try:
             asked = self._worlds.openings.opened_for(row.device, row.envelope, self._worlds.keys())

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -38,6 +38,7 @@ from edgeagent.store import shadow as shadows
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Snapshot, Transaction
 from edgeagent.store.devices import Admitted
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ is judged at once, or handed back when the store cannot take it.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 
 from edgeagent.contracts.order import ORDER_BYTES, ORDER_TYPE
@@ -24,6 +24,7 @@ from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.switch import KillSwitch
 from edgeagent.ports.cloud import CommandSource, Delivery
 from edgeagent.ports.links import LinkError, Trouble
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 
@@ -89,8 +90,11 @@ class Downlink:
         settings = self._settings
         while True:
             try:
-                lent = await self._source.lease(most=settings.most, wait=settings.wait, hold=settings.hold)
-                await self._take(lent)
+                with self._around.at_work("downlink"):
+                    lent = await self._source.lease(
+                        most=settings.most, wait=settings.wait, hold=settings.hold
+                    )
+                    await self._take(lent)
             except LinkError as why:
                 await self._failed(why)
             else:

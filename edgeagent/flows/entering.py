@@ -6,7 +6,6 @@ exactly the way of one that did not.
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, assert_never
 
 from pydantic import JsonValue
@@ -27,6 +26,7 @@ from edgeagent.store import audit, inbox, operations
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Transaction
 from edgeagent.store.inbox_row import NewCommand
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 

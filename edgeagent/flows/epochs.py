@@ -4,7 +4,6 @@ Commands are signed for one epoch. In a new one the hub takes readings, does wha
 refuses what was signed for another, until its issuers sign for the new one (SPEC T8, R3).
 """
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -24,6 +23,7 @@ from edgeagent.ids import Epoch
 from edgeagent.store import inbox, locks, meta
 from edgeagent.store.database import Database, Snapshot, Transaction
 from edgeagent.store.inbox_row import Moved, Now, Row
+from edgeagent.values import dataclass
 
 _WORDS: Final = {
     EpochReason.FIRST: "the first of this hub",

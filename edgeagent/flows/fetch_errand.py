@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from edgeagent.contracts.fetching import FetchTrouble
 from edgeagent.contracts.reports.fetches import FetchReport, FetchState
 from edgeagent.ids import ArtifactId
 from edgeagent.ports.artifacts import FetchError, SignedFile
+from edgeagent.values import dataclass
 
 
 @dataclass(slots=True, eq=False)

@@ -12,7 +12,7 @@ ADVICE: Final[Mapping[FetchTrouble, str]] = {
     FetchTrouble.FORBIDDEN_ADDRESS: "the source's name leads to this machine or a link-local address: "
     "check the name server",
     FetchTrouble.TLS: "check the hub's clock, and ca_file in [artifacts] or [policy]",
-    FetchTrouble.LOGIN: "check the proxy's login in [cloud] proxy; a repository needs none",
+    FetchTrouble.LOGIN: "have the proxy let this hub through without a login; a repository needs none",
     FetchTrouble.CAPTIVE_PORTAL: "something between hub and source answers in its place: log in there",
     FetchTrouble.BUSY: "the source asked to wait; try again later",
     FetchTrouble.MISSING: "whoever publishes it copies the repository's targets folder to the source",
@@ -23,6 +23,7 @@ ADVICE: Final[Mapping[FetchTrouble, str]] = {
     FetchTrouble.WRONG_BYTES: "the source has another file than was signed: copy it there anew, and find "
     "out who changed it",
     FetchTrouble.STOPPED: "edgeagent artifacts fetch goes on where it was",
+    FetchTrouble.NO_FETCHER: "systemctl start edgeagent-fetch.socket, or [fetch] by",
     FetchTrouble.FAILED: "edgeagent health, and the agent's log",
 }
 """What to do about it."""

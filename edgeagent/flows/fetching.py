@@ -14,7 +14,7 @@ import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Final
 
@@ -38,6 +38,7 @@ from edgeagent.store import audit
 from edgeagent.store.artifact_files import WrongBytesError
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -15,10 +15,9 @@ from edgeagent.errors import StorageError
 from edgeagent.flows.bells import Bell
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
-from edgeagent.ids import Digest
-from edgeagent.store import audit, meta, stops
 from edgeagent.store.database import Database, Snapshot
 from edgeagent.store.floorfile import FloorFile
+from edgeagent.store.floormarks import mark_of
 
 log = logging.getLogger(__name__)
 
@@ -79,20 +78,7 @@ class FloorKeeping:
                 self.trouble = ""
 
     def _mark(self, policy_version: int | None, db: Snapshot) -> FloorMark:
-        head, floor = audit.head(db), meta.time_floor(db)
-        origin = self._around.origin
-        return FloorMark(
-            hub=origin.hub,
-            sequence=self._sequence + 1,
-            epoch=origin.epoch,
-            incarnation=origin.incarnation,
-            audit_number=head.number,
-            audit_hash=Digest(head.hash.hex()),
-            time_floor=None if floor is None else floor.moment,
-            floor_resets=meta.floor_resets(db),
-            policy_version=policy_version,
-            stops=sorted(stops.stopped(db)) or None,
-        )
+        return mark_of(db, self._around.origin.hub, self._sequence + 1, policy_version)
 
     def _look_at_policy(self) -> None:
         if self._version() != self._policy_version:

@@ -12,7 +12,7 @@ Looks at most once an hour, and writes only if there is something to forget (SPE
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -24,6 +24,7 @@ from edgeagent.flows.trust import Trust
 from edgeagent.store import inbox_over, meta, operations, stops
 from edgeagent.store.database import Database, Transaction
 from edgeagent.store.inbox_row import Old, Over
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ class Forgetting:
         clock = self.around.clock
         past = clock.wall().earliest
         limit = Over(
-            before=_microseconds(past - max(longest, KEPT)), kept=_LOCAL_KEPT, boot=clock.boot_id, most=BATCH
+            before=_before(past, max(longest, KEPT)), kept=_LOCAL_KEPT, boot=clock.boot_id, most=BATCH
         )
         while await self.store.read(partial(stops.has_over, before=limit.before)):
             await self.store.write(partial(_forget_orders, limit=limit))
@@ -88,7 +89,7 @@ class Forgetting:
         while await self.store.read(partial(inbox_over.over, limit=replace(limit, most=1))):
             total += await self.store.write(partial(_forget, limit=limit))
         if total:
-            before = _microseconds(past - OPERATIONS_KEPT)
+            before = _before(past, OPERATIONS_KEPT)
             while await self.store.write(partial(operations.forget, before=before, most=BATCH)) == BATCH:
                 pass
             log.info("commands forgotten", extra={"count": total})
@@ -111,5 +112,6 @@ def _forget_orders(tx: Transaction, limit: Over) -> None:
         meta.raise_forgotten(tx, EPOCH + latest * _MICROSECOND)
 
 
-def _microseconds(moment: datetime) -> int:
-    return (moment - EPOCH) // _MICROSECOND
+def _before(moment: datetime, length: timedelta) -> int:
+    """Microseconds from 1970 until so long before a moment; a policy may name a length without a date."""
+    return max(0, (moment - EPOCH - length) // _MICROSECOND)

@@ -5,7 +5,6 @@ count now, and is written in one commit with what follows from it.
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -31,6 +30,7 @@ from edgeagent.ids import KeyId
 from edgeagent.store import inbox, inbox_due, receipts
 from edgeagent.store.database import Database, Snapshot, Transaction
 from edgeagent.store.inbox_row import Moved, Row
+from edgeagent.values import dataclass
 
 Judgement = Callable[[Transaction], Verdict | None]
 """Judges a held row; None if it goes on being held, or is not any more."""

@@ -3,7 +3,6 @@
 Kept in memory: what a restart forgets is seen again soon, and until then the profile's word is taken.
 """
 
-from dataclasses import dataclass
 from datetime import timedelta
 
 from edgeagent.contracts.actions import ActionName, Arguments
@@ -11,6 +10,7 @@ from edgeagent.contracts.reports.health import Check, Level
 from edgeagent.core.lease import ANY, Holds, Terms, length_for
 from edgeagent.core.profile.compile import CompiledDevice
 from edgeagent.errors import MalformedError
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ import os
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from hashlib import blake2b
@@ -28,6 +27,7 @@ from edgeagent.ids import ArtifactId, DeviceId, Digest
 from edgeagent.ports.artifact_site import MOST_FILES, ArtifactSite, Content, Offer
 from edgeagent.ports.artifacts import SignedFile
 from edgeagent.ports.firmware import Image, Pickup
+from edgeagent.values import dataclass
 
 _AT_ONCE: Final = timedelta(seconds=5)
 """How long a file may take to be at hand; one that has to be fetched is waited for elsewhere."""

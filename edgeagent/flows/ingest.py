@@ -17,12 +17,11 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Final, Protocol
 
-from edgeagent.contracts.event import EventTime
+from edgeagent.contracts.event import EventTime, Stream
 from edgeagent.contracts.mqtt import Inbound, LinkDown, LinkUp, Session
 from edgeagent.core.inflight import Inflight
 from edgeagent.core.profile.decode import Decoded
@@ -37,6 +36,7 @@ from edgeagent.ports.crash import CrashPoint
 from edgeagent.store import marks, outbox
 from edgeagent.store import shadow as shadows
 from edgeagent.store.database import Database, Transaction
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 
@@ -125,6 +125,10 @@ class Ingest:
         """Whether there is anything to commit."""
         return bool(self._turn.events or self._turn.changed or self._new_sessions)
 
+    def adopt(self, settings: IngestSettings) -> None:
+        """Go on with other settings; the windows stay as they are."""
+        self._settings = settings
+
     async def run(self) -> None:
         """Take in what comes; ends only by cancellation."""
         await self._load_marks()
@@ -133,7 +137,8 @@ class Ingest:
             self._turn = Turn()
             await self._gather()
             try:
-                await self._finish()
+                with self._around.at_work("ingest"):
+                    await self._finish()
             except StorageError as why:
                 await self._wait_for_store(why)
 
@@ -304,12 +309,18 @@ class Ingest:
 
     def _store_turn(self, marked: set[Session], tx: Transaction) -> None:
         turn = self._turn
+        laid: dict[Stream, marks.Laid] = {}
         for session in marked:
             redeliveries = self._redeliveries[session]
-            batch = redeliveries.next_batch
-            new = session in self._new_sessions
-            marks.forget(tx, session, before=batch if new else redeliveries.oldest_needed)
-            marks.add(tx, session, batch, redeliveries.to_store(turn.marks[session]))
+            batch, told = redeliveries.next_batch, redeliveries.to_store(turn.marks[session])
+            if session in self._new_sessions:
+                marks.begin_session(tx, session, batch=batch)
+            else:
+                marks.forget(tx, session, before=redeliveries.oldest_needed)
+            if turn.tells(stream := marks.STREAM_OF[session]):
+                laid[stream] = batch, told
+            else:
+                marks.add(tx, session, batch, told)
         known = [(name, self._devices.get(name)) for name in turn.changed]
         shadows.save(
             tx,
@@ -322,13 +333,14 @@ class Ingest:
                 if device is not None
             ],
         )
-        outbox.append(tx, turn.events, incarnation=self._around.origin.incarnation)
+        outbox.append(tx, turn.events, incarnation=self._around.origin.incarnation, marks=laid)
 
     async def _load_marks(self) -> None:
-        stored = await self._store.read(lambda db: {session: marks.load(db, session) for session in Session})
-        self._redeliveries = {
-            session: Redeliveries(self._settings.reach, stored[session]) for session in Session
-        }
+        reach = self._settings.reach
+        stored = await self._store.read(
+            lambda db: {session: marks.load(db, session, reach=reach) for session in Session}
+        )
+        self._redeliveries = {session: Redeliveries(reach, stored[session]) for session in Session}
         for session in self._new_sessions:
             # What is stored is of the session before, until the next commit takes it away.
             self._redeliveries[session].forget_all()

@@ -5,7 +5,7 @@ the other. A claim that nobody brings back is forgotten when its lease has lapse
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 
 from edgeagent.contracts.policy import Tier
@@ -18,6 +18,7 @@ from edgeagent.flows.holdtimes import HoldTimes, Kind
 from edgeagent.flows.steps import Planned
 from edgeagent.ids import ReadingName
 from edgeagent.metrics import Metrics
+from edgeagent.values import dataclass
 
 
 @dataclass(slots=True)

@@ -4,7 +4,6 @@ Such a command is good for a minute of boot time and needs no wall clock; who ty
 what the operating system says (SPEC V6). What the hub's key may do is the policy's word.
 """
 
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from secrets import randbits, token_hex
@@ -36,6 +35,7 @@ from edgeagent.ids import operation as checked_operation
 from edgeagent.store import inbox, locks, receipts, updates
 from edgeagent.store.database import Database, Snapshot
 from edgeagent.store.inbox_row import Now, Row
+from edgeagent.values import dataclass
 
 VALID_FOR: Final = timedelta(minutes=1)
 """How long a command typed at the hub is good."""

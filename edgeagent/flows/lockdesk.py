@@ -5,7 +5,6 @@ may have sent is not known. Whatever the holder still tries is refused, since it
 """
 
 import logging
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -23,6 +22,7 @@ from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Snapshot, Transaction
 from edgeagent.store.inbox_row import Moved, Now
 from edgeagent.store.locks import Held
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,6 @@ unknown if something was sent, as failed if not; and an alert says so.
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from edgeagent.contracts.event import EventType, Stream, data_text
@@ -21,6 +20,7 @@ from edgeagent.store.audit import Act
 from edgeagent.store.database import Transaction
 from edgeagent.store.inbox_row import Moved, Now, Row
 from edgeagent.store.outbox import NewEvent
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ name.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Final
 
@@ -16,6 +16,7 @@ from pydantic import JsonValue
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.ids import DeviceId
 from edgeagent.store.audit import Act
+from edgeagent.values import dataclass
 
 MINUTE: Final = timedelta(minutes=1)
 """For how long the moves of a device are counted together."""

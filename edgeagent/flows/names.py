@@ -1,6 +1,5 @@
 """Completes the ids that people type at the hub: the ``Names`` port, answered from store and memory."""
 
-from dataclasses import dataclass
 from functools import partial
 
 from edgeagent.core.short_names import meant
@@ -8,6 +7,7 @@ from edgeagent.flows.devices import Devices
 from edgeagent.ids import CommandId, DeviceId, command_id, device_id
 from edgeagent.store import inbox_names
 from edgeagent.store.database import Database
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ nothing of that is remembered, and no refusal is.
 Bounded by count and bytes: the one that came first goes, and costs another look.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from edgeagent.contracts.command import Command
@@ -17,6 +17,7 @@ from edgeagent.core.envelope import Keyring, Verified
 from edgeagent.core.gate.opening import for_device, read
 from edgeagent.core.gate.verdict import Opened
 from edgeagent.ids import DeviceId
+from edgeagent.values import dataclass
 
 MOST: Final = 512
 """How many envelopes are remembered."""

@@ -1,6 +1,5 @@
 """What a person at the hub may ask: the ``Operator`` port, answered from store and memory."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from importlib.metadata import version
 
@@ -40,6 +39,7 @@ from edgeagent.ids import CommandId, DeviceId
 from edgeagent.ids import label as checked_label
 from edgeagent.store import breakers, dead_letters, lines, outbox
 from edgeagent.store.database import Snapshot
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,7 @@ class HubOperator:
         around, now = self.look.around, self.clock.boot()
         report = StatusReport(
             hub=around.origin.hub,
+            zone=around.origin.zone,
             epoch=around.origin.epoch,
             incarnation=around.origin.incarnation,
             version=version("edgeagent"),
@@ -96,6 +97,8 @@ class HubOperator:
         """Take a device in, by its proposal or by what the request says."""
         proposals = self.look.devices.proposals
         name = request.device
+        if self.look.devices.get(name) is not None:
+            raise RejectedError(f"{name} is admitted already: edgeagent devices forget lets it go")
         proposal = proposals.get(name)
         profile = request.profile or (proposal.profile if proposal else None)
         if profile is None:

@@ -5,7 +5,6 @@ is reckoned as if all went well and every device were there.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from edgeagent.clock import ClockSource, Wall
@@ -17,6 +16,7 @@ from edgeagent.core.windows import opening
 from edgeagent.flows.rollouts import Rollouts
 from edgeagent.flows.worlds import Worlds
 from edgeagent.ids import ArtifactId, DeviceId
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

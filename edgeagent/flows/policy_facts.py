@@ -1,7 +1,6 @@
 """The policy in force, explained to people: the ``PolicyDesk`` port."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from edgeagent.contracts.actions import ActionName, made_of
 from edgeagent.contracts.policy import Policy, Role, RoleKind, id_of_key
@@ -12,6 +11,7 @@ from edgeagent.errors import RejectedError
 from edgeagent.flows.trust import Trust
 from edgeagent.flows.worlds import Worlds
 from edgeagent.ids import DeviceId
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ being tried, and its device is worked on by others meanwhile (SPEC E3).
 """
 
 import logging
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -23,6 +22,7 @@ from edgeagent.store import audit, inbox, locks, outbox
 from edgeagent.store.database import Transaction
 from edgeagent.store.inbox_row import Moved, Now
 from edgeagent.store.outbox import NewEvent
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ refused stays what it signed for before, which is not installed, and a row of th
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
@@ -38,6 +38,7 @@ from edgeagent.store import catalogue as catalogues
 from edgeagent.store import policy as policies
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Transaction
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +86,11 @@ class Refreshing:
         self._recorded = self._recorded_of_catalogue = ""
         # What lies in the store goes back to another root than the pinned one.
         self._is_foreign = False
+
+    def adopt(self, settings: RefreshSettings) -> None:
+        """Go on with other settings, after the present wait."""
+        self._settings = settings
+        self._backoff = Backoff(settings.backoff)
 
     async def load(self) -> None:
         """Put the stored policy in force, if the pinned root stands behind it."""

@@ -4,7 +4,7 @@ Nothing is trusted because it was here before: signatures, policy, validity and 
 now. The run has the person who asked for it on record, so that nobody approves what he has replayed.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final, assert_never
 
@@ -35,6 +35,7 @@ from edgeagent.store.audit import Act
 from edgeagent.store.database import Snapshot, Transaction
 from edgeagent.store.dead_letters import Dealt, Letter
 from edgeagent.store.inbox_row import Again, NewCommand
+from edgeagent.values import dataclass
 
 Judged = Accept | Hold | Refuse
 """What the gate can say of a dead letter."""

@@ -5,7 +5,6 @@ What a person says is kept and put on record in one commit. Whatever is under wa
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -43,6 +42,7 @@ from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Snapshot, Transaction
 from edgeagent.store.inbox_row import Row
 from edgeagent.store.rollouts import Saying
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 

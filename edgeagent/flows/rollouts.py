@@ -6,7 +6,7 @@ Nothing is remembered but what people said and that a list was stopped: whatever
 anew by the rows. Waiting so takes no try and no worker. What was begun is never held back.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from typing import Final
 
@@ -32,6 +32,7 @@ from edgeagent.store.database import Snapshot, Transaction
 from edgeagent.store.inbox_row import Moved, Now, Row
 from edgeagent.store.outbox import NewEvent
 from edgeagent.store.rollouts import Saying
+from edgeagent.values import dataclass
 
 _LISTS: Final = 256
 _PAGE: Final = 256

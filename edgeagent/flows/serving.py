@@ -7,7 +7,7 @@ at the door, it costs a row a minute. A kill loses the counts of the minute at m
 
 import logging
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Final
 
@@ -23,6 +23,7 @@ from edgeagent.ports.artifact_site import Fetch
 from edgeagent.store import audit
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Transaction
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 

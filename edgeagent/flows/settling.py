@@ -4,7 +4,7 @@ The receipt is signed by the hub's key in that commit; it names the audit row, a
 event (SPEC A4).
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from edgeagent.contracts.actions import CATALOGUE, ActionName
@@ -32,6 +32,7 @@ from edgeagent.store.audit import Act
 from edgeagent.store.database import Transaction
 from edgeagent.store.inbox_row import Moved, Row
 from edgeagent.store.outbox import NewEvent
+from edgeagent.values import dataclass
 
 _OPERATION: Final = {
     Outcome.SUCCEEDED: OperationState.COMPLETED,

@@ -1,7 +1,5 @@
 """The files that the catalogue lists, for whoever fetches them."""
 
-from dataclasses import dataclass
-
 from typing_extensions import override
 
 from edgeagent.errors import RejectedError, UnknownError
@@ -9,6 +7,7 @@ from edgeagent.flows.surroundings import Surroundings
 from edgeagent.flows.trust import Trust
 from edgeagent.ids import ArtifactId
 from edgeagent.ports.artifacts import SignedFile, SignedFiles
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

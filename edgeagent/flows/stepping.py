@@ -5,7 +5,7 @@ what is recorded, and so is what the device showed before it (SPEC S1, W1).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pydantic import JsonValue
 
@@ -21,6 +21,7 @@ from edgeagent.store import audit, inbox, locks, steps
 from edgeagent.store.audit import Stamp
 from edgeagent.store.database import Transaction
 from edgeagent.store.inbox_row import Now
+from edgeagent.values import dataclass
 
 _DETAIL = 200
 

@@ -4,7 +4,6 @@ Each message has a number of its own that nobody can guess, where the device rep
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import repeat
 from secrets import randbits
 from typing import Final
@@ -19,6 +18,7 @@ from edgeagent.core.work import Claim, StepName
 from edgeagent.errors import MalformedError, RejectedError
 from edgeagent.flows.devices import Devices
 from edgeagent.ids import ReadingName
+from edgeagent.values import dataclass
 
 _NUMBER_BITS: Final = 31
 

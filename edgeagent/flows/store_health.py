@@ -21,10 +21,10 @@ _ADVICE: Final = {
     Fault.READ_ONLY: "dmesg says why; it goes on by itself once it may write, or stop it and mount anew",
     Fault.FAILED_SYNC: "dmesg; replace the disk or card soon; it goes on by itself while writes succeed",
     Fault.IO: "dmesg; check the disk, its cable or card; it goes on by itself once writes succeed",
-    Fault.DAMAGED: "stop the agent and start it: the file is set aside; or restore a backup",
+    Fault.DAMAGED: "stop the agent and start it: the file is set aside; or edgeagent backup restore",
     Fault.BUSY: "find the program with fuser -v on hub.db, and end it",
 }
-_RESTORE: Final = "make a backup of what is left, then restore one: docs/operating.md, Backups"
+_RESTORE: Final = "edgeagent backup create keeps what is left; then edgeagent backup restore an earlier one"
 
 
 def store_check(keeping: StoreKeeping, trouble: str) -> Check:

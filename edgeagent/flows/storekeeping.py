@@ -10,7 +10,6 @@ the look at all pages reads beside the writer.
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -25,6 +24,7 @@ from edgeagent.store.audit import Act
 from edgeagent.store.database import Database
 from edgeagent.store.side import Side
 from edgeagent.store.trouble import Fault
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ sent are left to run to their confirmation: it is not true any more that nothing
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -40,6 +40,7 @@ from edgeagent.store import audit, inbox, meta, outbox, stops
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Transaction
 from edgeagent.store.outbox import NewEvent
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 

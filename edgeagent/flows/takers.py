@@ -6,17 +6,22 @@
 
 Each by itself would cost a transaction for every one that waits, again and again; so there is one at most
 under way. Whoever is cancelled hands its turn on, and what it has asked for the others reaches them all the
-same. A command that was claimed for somebody who is gone by then is given back: nothing was done with it.
+same. A command that was claimed for somebody who is gone by then, or goes before it has all of it, is given
+back: nothing was done with it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import field
 from datetime import timedelta
 from secrets import token_hex
+from typing import TypeVar
 
 from edgeagent.flows.bells import Bell
 from edgeagent.flows.claims import Found, Taker
+from edgeagent.values import dataclass
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +41,10 @@ class Answer:
 
 Ask = Callable[[Sequence[Taker]], Awaitable[Answer]]
 """Claims for all who ask."""
-GiveBack = Callable[[Taker, Found], Awaitable[None]]
+GiveBack = Callable[[Taker, Found], Coroutine[None, None, None]]
 """Queues a command again that nobody has begun."""
+PutTogether = Callable[[Found, Taker], Awaitable[T]]
+"""Makes of what was claimed what is lent to whoever works it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -67,6 +74,7 @@ class Takers:
         self._is_left = False
         self._unserved: Answer | None = None
         self._asking: asyncio.Task[None] | None = None
+        self._returning: set[asyncio.Task[None]] = set()
 
     def let_go(self) -> None:
         """A command has ended: that makes work only where another was left queued.
@@ -76,6 +84,20 @@ class Takers:
         """
         if self._is_left:
             self._bell.ring()
+
+    async def lend(self, holder: str, put_together: PutTogether[T]) -> T:
+        """Wait for a command, and for what is made of it for whoever works it.
+
+        Raises:
+            StorageError: the disk did not take the claim, and nothing is claimed; or what is made of it could
+                not be read.
+        """
+        taker, found = await self.take(holder)
+        try:
+            return await put_together(found, taker)
+        except asyncio.CancelledError:
+            self._return(taker, found)
+            raise
 
     async def take(self, holder: str) -> tuple[Taker, Found]:
         """Wait for a command.
@@ -99,6 +121,11 @@ class Takers:
                     # There was not enough, and every commit since then that makes work has rung.
                     within, self._unserved = self._unserved.within, None
                     await self._bell.wait(within)
+        except asyncio.CancelledError:
+            if place.found is not None:
+                self._return(place.taker, place.found)
+            raise
+        else:
             return place.taker, place.found
         finally:
             self._places.remove(place)
@@ -130,6 +157,13 @@ class Takers:
             self._is_left, self._unserved = answer.is_left, answer
         for taker, found in gone:
             await self._give_back(taker, found)
+
+    def _return(self, taker: Taker, found: Found) -> None:
+        """Give a command back in the name of somebody who cannot wait for it any more."""
+        task = asyncio.create_task(self._give_back(taker, found))
+        self._returning.add(task)
+        task.add_done_callback(self._returning.discard)
+        task.add_done_callback(_heard)
 
     def _hand_on(self) -> None:
         """Have another one ask."""

@@ -12,7 +12,7 @@ A command for several devices counts for each of them.
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from hashlib import sha256
 from typing import Final
@@ -30,6 +30,7 @@ from edgeagent.store import audit, outbox
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Transaction
 from edgeagent.store.outbox import NewEvent
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ told in ``flows/timefloor``.
 """
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from secrets import token_hex
 from typing import Final
@@ -27,6 +27,7 @@ from edgeagent.ports.links import LinkError, Trouble
 from edgeagent.store import audit
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +81,7 @@ class Timekeeping:
         self._settings = settings
         self._backoff = Backoff(settings.backoff)
         self._is_recorded = False
+        self._lacked_keys = False
         self._bell = Bell()
 
     async def run(self) -> None:
@@ -117,6 +119,12 @@ class Timekeeping:
         self._is_recorded = False
         self._bell.ring()
 
+    def policy_came(self) -> None:
+        """Ask at once, if nobody's word on the time counted before and somebody's does now."""
+        if self._lacked_keys and self._trust.time_keys():
+            self._lacked_keys = False
+            self._bell.ring()
+
     async def _prove(self) -> bool:
         """Ask every source once.
 
@@ -129,7 +137,8 @@ class Timekeeping:
             self.heard(kernel)
         if self._trust.policy is not None:
             self._floor.hears_of_policy(self._trust.policy.issued_at)
-        if self._source is not None and self._trust.time_keys():
+        self._lacked_keys = not self._trust.time_keys()
+        if self._source is not None and not self._lacked_keys:
             try:
                 await self._ask(self._source)
             except LinkError as why:

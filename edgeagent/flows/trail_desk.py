@@ -4,7 +4,6 @@ The trail is read in parts, so that whoever else reads the store need not wait f
 """
 
 import asyncio
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -32,6 +31,7 @@ from edgeagent.ids import Digest, HubId
 from edgeagent.store import audit, checkpoints
 from edgeagent.store.audit import EMPTY, Act, Head
 from edgeagent.store.database import Database, Snapshot, Transaction
+from edgeagent.values import dataclass
 
 _PART: Final = 1000
 GONE: Final = "rows before it are gone, and no checkpoint covers them"

@@ -10,7 +10,6 @@ Whoever judges by the policy or the time is told when either has become surer (`
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 
 from edgeagent.clock import ProvenClock, Wall
@@ -28,6 +27,7 @@ from edgeagent.store import audit
 from edgeagent.store import policy as policies
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database, Transaction
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 

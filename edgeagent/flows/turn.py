@@ -5,7 +5,7 @@ one event of each stream for a message, one more for each happening in it, and a
 were overwritten before they were told. Nothing here touches the disk or the broker.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from edgeagent.contracts.event import EventTime, EventType, Stream, data_text
@@ -16,6 +16,7 @@ from edgeagent.core.shadow import Heard, TelemetryReading, Telling, Value
 from edgeagent.flows.devices import Device
 from edgeagent.ids import DeviceId, ReadingName
 from edgeagent.store.outbox import NewEvent
+from edgeagent.values import dataclass
 
 # Looking a member up costs as much as the rest of what is done with a reading; these are for every one,
 # or for every message.
@@ -50,6 +51,10 @@ class Turn:
     withholding: set[DeviceId] = field(default_factory=set)
     size: int = 0
     urgent: bool = False
+
+    def tells(self, stream: Stream) -> bool:
+        """Whether there is anything of a stream among the events."""
+        return any(event.stream is stream for event in self.events)
 
     def take(self, device: Device, message: Inbound, decoded: Decoded, time: EventTime) -> None:
         """Let a message change the device's shadow, and note what of it is told."""

@@ -69,7 +69,8 @@ class Upkeep:
         """Look whenever something has changed; ends only by cancellation."""
         while True:
             try:
-                wait = await self.look()
+                with self._around.at_work("upkeep"):
+                    wait = await self.look()
             except TransientError as why:
                 log.warning("upkeep fails", extra={"why": str(why)})
                 await asyncio.sleep(_AFTER_FAULT)

@@ -10,7 +10,7 @@ linger a moment, so that a trickle is not one request and one delete for each re
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from functools import partial
 
@@ -26,6 +26,7 @@ from edgeagent.ports.links import LinkError, Trouble
 from edgeagent.store import audit, outbox, receipts
 from edgeagent.store.audit import Head
 from edgeagent.store.database import Database, Snapshot, Transaction
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 
@@ -78,13 +79,19 @@ class Uplink:
         around.outbox.batch = settings.most_events
         self.state = UplinkState()
 
+    def adopt(self, settings: UplinkSettings) -> None:
+        """Go on with other settings."""
+        self._settings = settings
+        self._backoff = Backoff(settings.backoff)
+        self._around.outbox.batch = settings.most_events
+
     async def run(self) -> None:
         """Send what is there and what comes; ends only by cancellation."""
         self._around.outbox.stored((), 0)  # what an earlier start has left
         while True:
             await self._around.outbox.wait(self._settings.linger)
             try:
-                while await self._round():
+                while await self._watched_round():
                     self._succeeded()
             except LinkError as why:
                 await self._failed(why)
@@ -92,6 +99,10 @@ class Uplink:
                 # What was acknowledged is still in the outbox; the far side drops the repeat.
                 log.warning("outbox unreadable", extra={"why": str(why)})
                 await self._pause(None)
+
+    async def _watched_round(self) -> bool:
+        with self._around.at_work("uplink"):
+            return await self._round()
 
     async def _round(self) -> bool:
         """Send one batch of each stream.

@@ -11,7 +11,7 @@ whatever the worker makes of it.
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -33,6 +33,7 @@ from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
 from edgeagent.errors import BrokenInvariantError, LostRaceError, RejectedError, SuspiciousError
 from edgeagent.metrics import Metrics
 from edgeagent.ports.desk import LendingDesk
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 

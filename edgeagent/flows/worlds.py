@@ -1,6 +1,6 @@
 """What the gate judges by, put together: policy, keys, time, device, and what the store remembers."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from edgeagent.clock import Wall
 from edgeagent.contracts.actions import slot_of
@@ -24,6 +24,7 @@ from edgeagent.flows.trust import Trust
 from edgeagent.ids import DeviceId, KeyId
 from edgeagent.store.database import Snapshot
 from edgeagent.store.memory import Memory, Question, recall
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,12 +28,15 @@ from edgeagent.adapters.cloud.exchange import Answer, Exchange, Question
 from edgeagent.adapters.cloud.settings import CloudSettings
 from edgeagent.adapters.cloud.wire import LONGEST_WAIT
 from edgeagent.clock import Clock
+from edgeagent.contracts.claim import Claim, secret_digest
+from edgeagent.contracts.door import encode
 from edgeagent.contracts.event import CloudEvent, EventType, Stream, event_id
 from edgeagent.contracts.receipt import Receipt
 from edgeagent.core.evidence import told_receipt
 from edgeagent.core.retry import delay
 from edgeagent.errors import RejectedError, SuspiciousError, TransientError
 from edgeagent.ids import CommandId, DeviceId, Epoch, HubId
+from edgeagent.issuer.claim_wire import ClaimRequest, ClaimsAnswer, ClaimStatus, RevokedAnswer
 from edgeagent.issuer.commands import SignedCommand
 from edgeagent.issuer.wire import (
     CommandState,
@@ -54,7 +57,7 @@ _FIRST_DELAY: Final = timedelta(seconds=0.5)
 _LONGEST_DELAY: Final = timedelta(seconds=10)
 
 # What no waiting heals.
-_LASTING: Final = frozenset({Trouble.LOGIN, Trouble.TLS})
+_LASTING: Final = frozenset({Trouble.LOGIN, Trouble.TLS, Trouble.TLS_EXPIRED, Trouble.CLOCK})
 
 
 def _system_chance() -> float:
@@ -256,6 +259,28 @@ class IssuerClient:
     async def gate(self, *, most: int = 100) -> RefusalsAnswer:
         """What the producer's gate refused, with its breakers. Raises as ``hub``."""
         return (await self._get("/v1/refusals", {"most": str(most)})).read(RefusalsAnswer)
+
+    async def claim(self, claim: Claim) -> ClaimsAnswer:
+        """Have a hub be claimed by a code; the queue gets the sha256 of its secret. Raises as ``hub``."""
+        request = ClaimRequest(secret=secret_digest(claim.secret), until=claim.facts.until)
+        return (await self._post(f"/v1/hubs/{claim.facts.hub}/claim", encode(request))).read(ClaimsAnswer)
+
+    async def claims(self) -> list[ClaimStatus]:
+        """The newest claim codes. Raises as ``hub``."""
+        return (await self._get("/v1/claims", {})).read(ClaimsAnswer).claims
+
+    async def revoke_claim(self, hub: HubId) -> int:
+        """Take back the code that waits for a hub. Returns how many there were; raises as ``hub``."""
+        return (await self._post(f"/v1/hubs/{hub}/claim/revoke", b"")).read(RevokedAnswer).revoked
+
+    async def revoke(self, hub: HubId) -> int:
+        """Take back all certificates of a hub, and its code. Returns how many counted; raises as ``hub``."""
+        return (await self._post(f"/v1/hubs/{hub}/revoke", b"")).read(RevokedAnswer).revoked
+
+    async def _post(self, path: str, body: bytes) -> Answer:
+        answer = await self._exchange.ask(Question(path=path, body=body))
+        _raise_refusal(answer)
+        return answer
 
     async def _get(self, path: str, query: dict[str, str], *, patience: timedelta = timedelta(0)) -> Answer:
         answer = await self._exchange.ask(Question(method="GET", path=path, query=query, patience=patience))

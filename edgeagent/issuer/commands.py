@@ -8,7 +8,7 @@ signed in the same millisecond the later one supersedes the earlier, and not cha
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -23,6 +23,7 @@ from edgeagent.contracts.policy import id_of_key
 from edgeagent.core.envelope import Signer, digest_of, merged, sign, type_of, unproven_payload
 from edgeagent.errors import MalformedError, RejectedError
 from edgeagent.ids import CommandId, DeviceId, Digest, Epoch, HubId, KeyId, Operation
+from edgeagent.values import dataclass
 
 CHANCE_BITS: Final = 20
 """The low bits of a sequence."""

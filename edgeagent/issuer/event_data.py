@@ -7,7 +7,7 @@ in ``docs/events.schema.json``.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Final, TypeVar
 
 from pydantic import ConfigDict, Field, JsonValue, ValidationError
@@ -20,6 +20,7 @@ from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.scalars import CommandIdField, DigestField, ReadingNameField, Words
 from edgeagent.errors import MalformedError
 from edgeagent.ids import DeviceId, HubId, device_id
+from edgeagent.values import dataclass
 
 _NUMBERS: Final = range(1, 2**63 - 1)
 _MOST_READINGS: Final = 256

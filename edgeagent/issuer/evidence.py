@@ -8,7 +8,7 @@ Whoever checks it has to know one thing from elsewhere: the hub's public key.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
@@ -33,6 +33,7 @@ from edgeagent.core.envelope import digest_of, merged, verify
 from edgeagent.core.evidence import told_receipt, verified_checkpoint, verified_receipt
 from edgeagent.errors import MalformedError, RejectedError
 from edgeagent.ids import CommandId, Digest, KeyId
+from edgeagent.values import dataclass
 
 EVIDENCE_BYTES: Final = 64 * 1024 * 1024
 """The most bytes of a file of evidence."""

@@ -71,7 +71,7 @@ class HubSide:
 
     async def upload(self, request: web.Request, _who: Principal) -> web.Response:
         """POST events: store what is new, and prove what is stored."""
-        hub = hub_of(request, self._service.tokens)
+        hub = hub_of(request, self._service.logins)
         query = read_query(request, UploadQuery)
         try:
             upload = await self._read_upload(request, hub, query)
@@ -99,10 +99,10 @@ class HubSide:
 
     async def lease(self, request: web.Request, _who: Principal) -> web.Response:
         """POST commands/lease: lend commands, waiting for the first."""
-        hub = hub_of(request, self._service.tokens)
+        hub = hub_of(request, self._service.logins)
         wanted = await read_json(request, LeaseRequest, within=self._service.limits.body_time)
         began = self._service.clock.boot()
-        loans = await self._lease_waiting(hub, wanted, began + timedelta(seconds=wanted.wait_seconds))
+        loans = await self._lease_waiting(request, hub, wanted, began)
         if loans:
             self._service.bells.ring(hub, About.COMMANDS)
         return answer(
@@ -122,19 +122,19 @@ class HubSide:
 
     async def acknowledge(self, request: web.Request, _who: Principal) -> web.Response:
         """POST commands/acknowledge: these are on the hub's disk."""
-        hub = hub_of(request, self._service.tokens)
+        hub = hub_of(request, self._service.logins)
         handles = (await read_json(request, HandlesRequest, within=self._service.limits.body_time)).handles
         return await self._settle(hub, handles, lambda tx: commands.acknowledge(tx, hub, handles))
 
     async def hand_back(self, request: web.Request, _who: Principal) -> web.Response:
         """POST commands/hand-back: lend these anew."""
-        hub = hub_of(request, self._service.tokens)
+        hub = hub_of(request, self._service.logins)
         handles = (await read_json(request, HandlesRequest, within=self._service.limits.body_time)).handles
         return await self._settle(hub, handles, lambda tx: commands.hand_back(tx, hub, handles))
 
     async def extend(self, request: web.Request, _who: Principal) -> web.Response:
         """POST commands/extend: lend these for longer."""
-        hub = hub_of(request, self._service.tokens)
+        hub = hub_of(request, self._service.logins)
         wanted = await read_json(request, ExtendRequest, within=self._service.limits.body_time)
         hold, now = timedelta(seconds=wanted.hold_seconds), self._now()
         return await self._settle(
@@ -143,7 +143,7 @@ class HubSide:
 
     async def time(self, request: web.Request, _who: Principal) -> web.Response:
         """POST time: sign the time over the hub's nonce."""
-        hub = hub_of(request, self._service.tokens)
+        hub = hub_of(request, self._service.logins)
         nonce = (await read_json(request, TimeRequest, within=self._service.limits.body_time)).nonce
         if self._service.time_key is None:
             raise ProblemError(HTTPStatus.NOT_FOUND, Fault.NOT_FOUND, "this queue signs no time")
@@ -198,9 +198,11 @@ class HubSide:
             ended = commands.end_other_epochs(tx, upload.hub, current.epoch)
         return refused, ended > 0 or any(commands.ends_a_command(event) for event in fresh), fork
 
-    async def _lease_waiting(self, hub: HubId, wanted: LeaseRequest, deadline: timedelta) -> list[Loan]:
-        """Lend what is due, or wait for it until the deadline."""
-        service = self._service
+    async def _lease_waiting(
+        self, request: web.Request, hub: HubId, wanted: LeaseRequest, began: timedelta
+    ) -> list[Loan]:
+        """Lend what is due, or wait for it as long as is wanted; who is shut out meanwhile gets nothing."""
+        service, deadline = self._service, began + timedelta(seconds=wanted.wait_seconds)
         with service.bells.listening(hub, About.QUEUE) as bell:
             holder = service.bells.take_over(hub)
             try:
@@ -220,6 +222,7 @@ class HubSide:
                             "a newer lease of this hub waits: have two machines one identity?",
                             retry_after=_AFTER_TAKE_OVER,
                         )
+                    await service.logins.principal(request)
             finally:
                 service.bells.let_go(hub, holder)
 

@@ -3,6 +3,7 @@
 The set of series is bounded: origins beyond the first ``MOST_ORIGINS`` are counted together.
 """
 
+from enum import StrEnum
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, generate_latest
@@ -17,8 +18,21 @@ OTHERS: Final = "others"
 _SHOWN: Final = 48
 
 
+class Given(StrEnum):
+    """What came of asking for a certificate."""
+
+    ENROLLED = "enrolled"
+    """A hub was certified for a claim code."""
+    RENEWED = "renewed"
+    """A hub got its next certificate."""
+    REFUSED = "refused"
+    """The code or the certificate does not count."""
+    SLOWED = "slowed"
+    """Somebody tries many codes that are none."""
+
+
 class Instruments:
-    """What the producer's gate counts."""
+    """What the producer's gate counts, and who is let in."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
@@ -39,7 +53,16 @@ class Instruments:
             namespace="edgeagent_queue",
             registry=registry,
         )
+        self._given = Counter(
+            "identities",
+            "Certificates that hubs asked for.",
+            ["came"],
+            namespace="edgeagent_queue",
+            registry=registry,
+        )
         self._origins: set[str] = set()
+        for came in Given:
+            self._given.labels(came)
         for turn in Turn:
             self._turns.labels(turn)
 
@@ -58,6 +81,10 @@ class Instruments:
     def turned(self, turn: Turn) -> None:
         """A breaker did something."""
         self._turns.labels(turn).inc()
+
+    def identity(self, came: Given) -> None:
+        """Somebody has asked for a certificate."""
+        self._given.labels(came).inc()
 
     def text(self) -> bytes:
         """All of them in the text format of Prometheus."""

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
@@ -44,6 +43,7 @@ from edgeagent.issuer.wire import (
     Turn,
 )
 from edgeagent.store.database import Snapshot, Transaction
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class IssuerSide:
 
     async def send(self, request: web.Request, who: Principal) -> web.Response:
         """POST commands: judge an envelope, and queue it."""
-        hub = hub_of(request, self._service.tokens)
+        hub = hub_of(request, self._service.logins)
         if request.content_type != JSON:
             raise ProblemError(
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE, Fault.UNSUPPORTED_TYPE, f"the body is to be {JSON}"
@@ -134,7 +134,7 @@ class IssuerSide:
 
     async def command(self, request: web.Request, _who: Principal) -> web.Response:
         """GET commands/{id}: where a command stands, waiting for it to move on."""
-        hub = hub_of(request, self._service.tokens)
+        hub = hub_of(request, self._service.logins)
         query = read_query(request, StatusQuery)
         deadline = self._service.clock.boot() + timedelta(seconds=query.wait)
         with self._service.bells.listening(hub, About.COMMANDS) as bell:
@@ -149,7 +149,7 @@ class IssuerSide:
 
     async def envelopes(self, request: web.Request, _who: Principal) -> web.Response:
         """GET commands/{id}/envelopes: the command as it was sent, with its signatures."""
-        hub = hub_of(request, self._service.tokens)
+        hub = hub_of(request, self._service.logins)
         read = partial(commands.envelopes, hub=hub, command=_command_of(request))
         found = await self._service.database.read(read)
         if not found:
@@ -158,7 +158,7 @@ class IssuerSide:
 
     async def hub(self, request: web.Request, _who: Principal) -> web.Response:
         """GET a hub: its epoch, its newest hello, what is stored of its streams."""
-        hub = hub_of(request, self._service.tokens)
+        hub = hub_of(request, self._service.logins)
         query = read_query(request, HubQuery)
         now = Instant.of(self._service.clock)
 
@@ -180,7 +180,7 @@ class IssuerSide:
 
     async def devices(self, request: web.Request, _who: Principal) -> web.Response:
         """GET devices: each with its state's version and etag, and its newest readings."""
-        hub = hub_of(request, self._service.tokens)
+        hub = hub_of(request, self._service.logins)
 
         def read(db: Snapshot) -> DevicesAnswer:
             current = hubs.current_epoch(db, hub)
@@ -191,7 +191,7 @@ class IssuerSide:
 
     async def events(self, request: web.Request, _who: Principal) -> web.Response:
         """GET events: a page of a stream, as the hub sent them."""
-        hub = hub_of(request, self._service.tokens)
+        hub = hub_of(request, self._service.logins)
         query = read_query(request, EventsQuery)
 
         def read(db: Snapshot) -> tuple[Epoch, list[tuple[int, str]]]:

@@ -4,8 +4,6 @@ As for commands: the hub judges everything again. Without a policy nobody's sign
 the order's shape, address and time are.
 """
 
-from dataclasses import dataclass
-
 from edgeagent.contracts.door import decode
 from edgeagent.contracts.order import ORDER_BYTES, ORDER_TYPE, Order
 from edgeagent.contracts.policy import RoleKind
@@ -17,6 +15,7 @@ from edgeagent.core.stops import OrderWorld, judge_order
 from edgeagent.errors import MalformedError
 from edgeagent.ids import Digest, KeyId
 from edgeagent.issuer.producer_gate import GateRefusedError, GateWorld, misaddressed, verified_envelope
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ An order is sent through the same queue as a command, and ends with an event tha
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -19,6 +18,7 @@ from edgeagent.core.envelope import Signer, sign
 from edgeagent.core.freshness import CHANCE_BITS
 from edgeagent.errors import MalformedError, RejectedError
 from edgeagent.ids import CommandId, Epoch, HubId
+from edgeagent.values import dataclass
 
 _ID_BITS: Final = 64
 _MILLISECOND: Final = timedelta(milliseconds=1)

@@ -5,7 +5,6 @@ not verify, the earlier policy stays in force.
 """
 
 import logging
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
 
@@ -14,6 +13,7 @@ from edgeagent.core.catalogue import Catalogue
 from edgeagent.errors import AgentError, ConfigurationError
 from edgeagent.issuer.repository.files import MissingFileError, RepositoryFiles
 from edgeagent.issuer.repository.trusted import Trusted, read_trusted
+from edgeagent.values import dataclass
 
 _LIVING: Final = frozenset({"policy", "targets", "snapshot", "timestamp"})
 

@@ -11,7 +11,6 @@ What only the hub knows (devices and their ranges, states, sequences, operations
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -32,6 +31,7 @@ from edgeagent.core.gate.world import World
 from edgeagent.core.shadow import Shadow
 from edgeagent.errors import MalformedError, RejectedError
 from edgeagent.ids import CommandId, Digest, Epoch, HubId, KeyId
+from edgeagent.values import dataclass
 
 # Issuers' clocks may be ahead of the queue's by so much.
 _SKEW: Final = timedelta(minutes=5)

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import secrets
 import signal
-import ssl
 import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, AsyncExitStack, suppress
@@ -28,12 +27,17 @@ from edgeagent.clock import Clock
 from edgeagent.contracts.policy import POLICY_BYTES, Policy
 from edgeagent.errors import ConfigurationError, MalformedError, StorageError
 from edgeagent.issuer.access import behind
+from edgeagent.issuer.authority import AuthorityFolder
+from edgeagent.issuer.authority_in_force import AuthorityInForce
 from edgeagent.issuer.bells import Bells
 from edgeagent.issuer.bodies import ProblemError, answer
+from edgeagent.issuer.claim_side import ClaimSide
 from edgeagent.issuer.hub_side import HubSide
+from edgeagent.issuer.identity_side import IdentitySide
 from edgeagent.issuer.instruments import Instruments
 from edgeagent.issuer.issuer_side import IssuerSide
 from edgeagent.issuer.keys import load_key
+from edgeagent.issuer.logins import Logins
 from edgeagent.issuer.policies import policy_of
 from edgeagent.issuer.policy_in_force import FixedPolicy, PolicyInForce, RepositoryPolicy
 from edgeagent.issuer.policy_side import PolicySide
@@ -41,6 +45,7 @@ from edgeagent.issuer.repository.files import RepositoryFiles
 from edgeagent.issuer.service import Service
 from edgeagent.issuer.settings import ServerSettings
 from edgeagent.issuer.store.opening import open_queue
+from edgeagent.issuer.tls import ServerTls, server_tls
 from edgeagent.issuer.tokens import Role, TokenFile
 from edgeagent.store.database import Database
 from edgeagent.store.files import sole_owner
@@ -88,7 +93,9 @@ async def serve(
     """
     async with AsyncExitStack() as stack:
         stack.enter_context(_alone_on(settings.database))
-        context = _tls(settings)
+        tls = server_tls(settings)
+        folder = None if settings.authority is None else AuthorityFolder(settings.authority)
+        authority = None if folder is None or tls is None else AuthorityInForce(folder, tls.look_again)
         tokens = TokenFile(settings.tokens)
         tokens.load()
         repository = None if settings.repository is None else RepositoryFiles(settings.repository)
@@ -96,10 +103,12 @@ async def serve(
         time_key = None if settings.time_key is None else load_key(settings.time_key)
         database = await open_queue(settings.database)
         stack.push_async_callback(database.close)
+        logins = Logins(tokens, database, clock)
+        await logins.load()
         service = Service(
             database=database,
             clock=clock,
-            tokens=tokens,
+            logins=logins,
             policy=policy,
             repository=repository,
             instruments=Instruments(CollectorRegistry()),
@@ -107,11 +116,12 @@ async def serve(
             bells=Bells(),
             new_handle=partial(secrets.token_hex, _HANDLE_BYTES),
             limits=settings.limits,
+            authority=authority,
         )
-        port = await _listen(service, settings, context, stack)
+        port = await _listen(service, settings, tls, stack)
         log.info("queue server listens", extra={"host": settings.host, "port": port})
         listening(port)
-        await asyncio.Event().wait()
+        await (asyncio.Event().wait() if tls is None else tls.follow())
 
 
 def run(
@@ -132,7 +142,7 @@ def run(
 
 def application(service: Service) -> web.Application:
     """The paths, each behind the roles that may use it."""
-    tokens = service.tokens
+    logins = service.logins
     hub, issuer, policy = HubSide(service), IssuerSide(service), PolicySide(service.repository)
     app = web.Application(middlewares=[_answer_faults])
     here = "/v1/hubs/{hub}"
@@ -142,30 +152,47 @@ def application(service: Service) -> web.Application:
             web.get("/v1/policy/metadata/{name}", policy.metadata, allow_head=False),
             web.get("/v1/policy/targets/{name}", policy.target, allow_head=False),
             web.get("/v1/policy/targets/artifacts/{group}/{name}", policy.artifact, allow_head=False),
-            web.get("/metrics", behind(tokens, _READERS, issuer.metrics), allow_head=False),
-            web.post(f"{here}/events", behind(tokens, _HUB, hub.upload)),
-            web.post(f"{here}/commands/lease", behind(tokens, _HUB, hub.lease)),
-            web.post(f"{here}/commands/acknowledge", behind(tokens, _HUB, hub.acknowledge)),
-            web.post(f"{here}/commands/extend", behind(tokens, _HUB, hub.extend)),
-            web.post(f"{here}/commands/hand-back", behind(tokens, _HUB, hub.hand_back)),
-            web.post(f"{here}/time", behind(tokens, _HUB, hub.time)),
-            web.post(f"{here}/commands", behind(tokens, _ISSUER, issuer.send)),
+            web.get("/metrics", behind(logins, _READERS, issuer.metrics), allow_head=False),
+            web.post(f"{here}/events", behind(logins, _HUB, hub.upload)),
+            web.post(f"{here}/commands/lease", behind(logins, _HUB, hub.lease)),
+            web.post(f"{here}/commands/acknowledge", behind(logins, _HUB, hub.acknowledge)),
+            web.post(f"{here}/commands/extend", behind(logins, _HUB, hub.extend)),
+            web.post(f"{here}/commands/hand-back", behind(logins, _HUB, hub.hand_back)),
+            web.post(f"{here}/time", behind(logins, _HUB, hub.time)),
+            web.post(f"{here}/commands", behind(logins, _ISSUER, issuer.send)),
             web.get(
-                f"{here}/commands/{{command}}", behind(tokens, _READERS, issuer.command), allow_head=False
+                f"{here}/commands/{{command}}", behind(logins, _READERS, issuer.command), allow_head=False
             ),
             web.get(
                 f"{here}/commands/{{command}}/envelopes",
-                behind(tokens, _READERS, issuer.envelopes),
+                behind(logins, _READERS, issuer.envelopes),
                 allow_head=False,
             ),
-            web.get(here, behind(tokens, _READERS, issuer.hub), allow_head=False),
-            web.get(f"{here}/devices", behind(tokens, _READERS, issuer.devices), allow_head=False),
-            web.get(f"{here}/events", behind(tokens, _READERS, issuer.events), allow_head=False),
-            web.get("/v1/refusals", behind(tokens, _READERS, issuer.refusals), allow_head=False),
+            web.get(here, behind(logins, _READERS, issuer.hub), allow_head=False),
+            web.get(f"{here}/devices", behind(logins, _READERS, issuer.devices), allow_head=False),
+            web.get(f"{here}/events", behind(logins, _READERS, issuer.events), allow_head=False),
+            web.get("/v1/refusals", behind(logins, _READERS, issuer.refusals), allow_head=False),
         ]
     )
+    app.add_routes(_of_identities(service))
     app.on_response_prepare.append(_sign_off)
     return app
+
+
+def _of_identities(service: Service) -> list[web.RouteDef]:
+    """The paths by which hubs become known."""
+    logins, identity, claims = service.logins, IdentitySide(service), ClaimSide(service)
+    here = "/v1/hubs/{hub}"
+    return [
+        web.get("/v1/authority", identity.authority, allow_head=False),
+        web.post("/v1/enrolment", identity.enrol),
+        web.post("/v1/renewal", identity.renew),
+        web.get("/v1/identity", identity.identity, allow_head=False),
+        web.get("/v1/claims", behind(logins, _READERS, claims.claims), allow_head=False),
+        web.post(f"{here}/claim", behind(logins, _ISSUER, claims.new)),
+        web.post(f"{here}/claim/revoke", behind(logins, _ISSUER, claims.revoke_claim)),
+        web.post(f"{here}/revoke", behind(logins, _ISSUER, claims.revoke)),
+    ]
 
 
 @web.middleware
@@ -214,7 +241,7 @@ def _alone_on(database: Path) -> AbstractContextManager[None]:
 
 
 async def _listen(
-    service: Service, settings: ServerSettings, context: ssl.SSLContext | None, stack: AsyncExitStack
+    service: Service, settings: ServerSettings, tls: ServerTls | None, stack: AsyncExitStack
 ) -> int:
     """Begin to take requests, and see to it that they are finished when the stack unwinds."""
     _http_log.addFilter(_WITHOUT_BYTES)
@@ -232,23 +259,13 @@ async def _listen(
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     stack.callback(service.bells.close)
+    context = None if tls is None else tls.context
     site = web.TCPSite(runner, settings.host, settings.port, ssl_context=context)
     try:
         await site.start()
     except OSError as why:
         raise ConfigurationError(f"cannot listen on {settings.host}:{settings.port}: {why.strerror}") from why
     return int(runner.addresses[0][1])
-
-
-def _tls(settings: ServerSettings) -> ssl.SSLContext | None:
-    if settings.certificate is None:
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(settings.certificate, settings.key, password="")
-    except OSError as why:  # an ssl.SSLError is one
-        raise ConfigurationError(f"{settings.certificate}: not usable: {why}") from why
-    return context
 
 
 def _policy_in_force(settings: ServerSettings, repository: RepositoryFiles | None) -> PolicyInForce:

@@ -1,17 +1,20 @@
 """What the two sides of the queue server stand on together."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import field
 
 from edgeagent.clock import Clock
 from edgeagent.core.envelope import Signer
+from edgeagent.issuer.attempts import Attempts
+from edgeagent.issuer.authority_in_force import AuthorityInForce
 from edgeagent.issuer.bells import Bells
 from edgeagent.issuer.instruments import Instruments
+from edgeagent.issuer.logins import Logins
 from edgeagent.issuer.policy_in_force import PolicyInForce
 from edgeagent.issuer.repository.files import RepositoryFiles
 from edgeagent.issuer.settings import Limits
-from edgeagent.issuer.tokens import TokenFile
 from edgeagent.store.database import Database
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +24,7 @@ class Service:
     Attributes:
         database: the queue.
         clock: its wall time is the server's word on the time; whoever runs the server keeps it right.
-        tokens: who may ask for what.
+        logins: who may ask for what.
         policy: of the producer's gate.
         repository: what hubs read their policy from; None when none is served.
         instruments: count what the gate does.
@@ -29,11 +32,13 @@ class Service:
         bells: wake whoever waits.
         new_handle: 128 bits of chance in hexadecimal, for a loan.
         limits: how much is taken.
+        authority: certifies hubs; None when the server enrols none.
+        attempts: wrong claim codes.
     """
 
     database: Database
     clock: Clock
-    tokens: TokenFile
+    logins: Logins
     policy: PolicyInForce
     repository: RepositoryFiles | None
     instruments: Instruments
@@ -41,3 +46,5 @@ class Service:
     bells: Bells
     new_handle: Callable[[], str]
     limits: Limits
+    authority: AuthorityInForce | None = None
+    attempts: Attempts = field(default_factory=Attempts)

@@ -1,11 +1,12 @@
 """What the queue server is told at its start."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from pathlib import Path
 
 from edgeagent.adapters.cloud.settings import is_loopback
 from edgeagent.errors import ConfigurationError
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +22,9 @@ class Limits:
         kept_events: newest events of a state or telemetry stream whose content is kept.
         body_time: for a request's body to arrive.
         uploads_at_once: read and parsed side by side, which bounds the memory; the others wait.
+        certificate_lifetime: for which a hub is certified.
+        renewal_grace: for how long after its end a certificate still renews itself, and nothing else.
+        longest_claim: for which a claim code may be good.
     """
 
     upload_bytes: int = 1024 * 1024
@@ -31,6 +35,9 @@ class Limits:
     kept_events: int = 200_000
     body_time: timedelta = timedelta(seconds=30)
     uploads_at_once: int = 4
+    certificate_lifetime: timedelta = timedelta(days=90)
+    renewal_grace: timedelta = timedelta(days=90)
+    longest_claim: timedelta = timedelta(days=90)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +54,8 @@ class ServerSettings:
         time_key: the key that signs the time; without it the server signs none.
         policy: the envelope of the policy in force, for the producer's gate.
         repository: the policy's repository, for hubs and the producer's gate; in place of ``policy``.
+        authority: the folder of the authority that certifies hubs; the server's own certificate is then
+            the one in it, unless ``certificate`` names another.
         limits: how much it takes.
 
     Raises:
@@ -62,10 +71,11 @@ class ServerSettings:
     time_key: Path | None = None
     policy: Path | None = None
     repository: Path | None = None
+    authority: Path | None = None
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
-        if self.certificate is None and not is_loopback(self.host):
+        if self.certificate is None and self.authority is None and not is_loopback(self.host):
             raise ConfigurationError(f"{self.host}: without a certificate only a loopback address is served")
         if self.key is not None and self.certificate is None:
             raise ConfigurationError("a key without its certificate")

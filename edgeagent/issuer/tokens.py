@@ -17,7 +17,6 @@ import logging
 import os
 import secrets
 import tomllib
-from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
@@ -29,6 +28,7 @@ from edgeagent.contracts.door import Contract, decode
 from edgeagent.contracts.scalars import DigestField, LabelField
 from edgeagent.errors import ConfigurationError, MalformedError
 from edgeagent.ids import HubId, hub_id
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 

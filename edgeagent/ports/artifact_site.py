@@ -7,7 +7,7 @@ verified, never from a path, and each piece of it is verified again. Nothing lis
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final, Protocol
@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from edgeagent.contracts.serving import Ended, Turned
 from edgeagent.errors import RejectedError
 from edgeagent.ids import DeviceId, Digest
+from edgeagent.values import dataclass
 
 LONGEST_URL: Final = 100
 """Characters that Tasmota's ``OtaUrl`` takes."""

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Final, Protocol
@@ -10,6 +9,7 @@ from typing import Final, Protocol
 from edgeagent.contracts.fetching import FILE_BYTES, FetchTrouble
 from edgeagent.errors import MalformedError, TransientError
 from edgeagent.ids import ArtifactId, Digest
+from edgeagent.values import dataclass
 
 # What is a file's name on every system, and needs no escape in an address.
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)

@@ -1,13 +1,14 @@
 """The cloud's queue, as the flows need it: readings up, commands down, the time signed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Protocol
 
 from edgeagent.contracts.event import Stream
 from edgeagent.contracts.receipt import AuditMark
 from edgeagent.ids import Epoch
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,12 @@ class CrashPoint(StrEnum):
     """It is recorded what became of a part; the next has not begun."""
     EFFECT_CONFIRMED = "effect_confirmed"
     """The effect is known; the final commit has not begun."""
+    CERTIFICATE_GIVEN = "certificate_given"
+    """The queue has certified the hub's next key; the hub has not stored it."""
+    CERTIFICATE_STORED = "certificate_stored"
+    """The next certificate lies in the slot that is not shown; the queue has not seen it yet."""
+    CERTIFICATE_TRIED = "certificate_tried"
+    """The queue takes the next certificate; the one before is still the one that is shown."""
     COMMAND_SETTLED = "command_settled"
     """The final commit is done; the receipt has not gone up."""
 

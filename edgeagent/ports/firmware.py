@@ -1,11 +1,12 @@
 """Where the files of updates come from, and where devices fetch them (SPEC F3, F4)."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from ipaddress import IPv4Address, IPv6Address
 from typing import Protocol
 
 from edgeagent.ids import ArtifactId, DeviceId, Digest
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

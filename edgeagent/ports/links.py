@@ -1,10 +1,11 @@
 """How a connection to a peer fails, and how it stands."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from typing import Final
 
 from edgeagent.errors import TransientError
+from edgeagent.values import dataclass
 
 
 class Trouble(StrEnum):
@@ -14,6 +15,10 @@ class Trouble(StrEnum):
     """No address, no route, refused, or no answer in time."""
     TLS = "tls"
     """The certificate or the handshake is not in order."""
+    TLS_EXPIRED = "tls_expired"
+    """The certificate that the peer shows has ended."""
+    CLOCK = "clock"
+    """The certificate that the peer shows has not begun: this machine's clock is behind."""
     LOGIN = "login"
     """It does not know us, or does not let us."""
     CAPTIVE_PORTAL = "captive_portal"
@@ -22,6 +27,15 @@ class Trouble(StrEnum):
     """It asked us to come later."""
     BROKEN_ANSWER = "broken_answer"
     """What it answered is cut, or not what was asked."""
+
+
+# X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED of openssl/x509_vfy.h.
+_OF_VERIFICATION: Final = {9: Trouble.CLOCK, 10: Trouble.TLS_EXPIRED}
+
+
+def of_verification(code: int) -> Trouble:
+    """What it means that a certificate was refused with one of OpenSSL's codes."""
+    return _OF_VERIFICATION.get(code, Trouble.TLS)
 
 
 class LinkError(TransientError):
@@ -36,6 +50,10 @@ class LinkError(TransientError):
         super().__init__(why)
         self.trouble = trouble
         self.retry_after = retry_after
+
+
+HELD: Final = "held: nothing can be stored"
+"""Why a connection that we close ourselves does not stand, while the database takes no writes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,14 @@ held from then on. Nothing else is remembered in between: what is not held canno
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Protocol
 
 from edgeagent.core.catalogue import Listing
 from edgeagent.errors import RejectedError
 from edgeagent.ids import Digest
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

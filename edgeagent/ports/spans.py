@@ -1,10 +1,10 @@
 """Whoever collects traces, as the flows need it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from edgeagent.core.timeline import Span
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

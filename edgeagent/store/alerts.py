@@ -3,11 +3,11 @@
 Owns ``alerts``: one row for each code, however often it was raised.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from edgeagent.contracts.alerts import Alert
 from edgeagent.store.database import Snapshot, Transaction
+from edgeagent.values import dataclass
 
 _ALL: Final = "SELECT code, standing, since, told_at FROM alerts"
 _SAVE: Final = """

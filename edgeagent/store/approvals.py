@@ -4,7 +4,6 @@ Owns ``approvals``. A row is bound to one payload, one device and one run of it,
 boot time. A run is let in once, so that no word counts twice.
 """
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -13,6 +12,7 @@ from edgeagent.core.freshness import BootDeadline
 from edgeagent.core.gate.world import Approval
 from edgeagent.ids import DeviceId, Digest
 from edgeagent.store.database import Snapshot, Transaction
+from edgeagent.values import dataclass
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _ADD: Final = """

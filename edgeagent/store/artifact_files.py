@@ -19,7 +19,6 @@ import signal
 import stat
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -28,6 +27,7 @@ from typing import Final, NamedTuple
 from edgeagent.errors import MalformedError, RejectedError, StorageError, UnknownError
 from edgeagent.ids import Digest, digest
 from edgeagent.store.files import sync_folder
+from edgeagent.values import dataclass
 
 _FOLDER: Final = 0o700
 _SEALED: Final = 0o400

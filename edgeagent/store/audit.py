@@ -6,11 +6,11 @@ head; the chain's rule is in ``core/audit_chain``.
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from pydantic import JsonValue
 
+from edgeagent.contracts.door import parse
 from edgeagent.core.audit_chain import (
     GENESIS,
     AuditKind,
@@ -20,11 +20,16 @@ from edgeagent.core.audit_chain import (
     first_break,
     next_hash,
 )
-from edgeagent.ids import CommandId
+from edgeagent.ids import CommandId, HubId, hub_id
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
+from edgeagent.values import dataclass
 
+_DETAIL_BYTES: Final = 64 * 1024
 _LAST: Final = "SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1"
 _HASH_OF: Final = "SELECT hash FROM audit WHERE number = :number"
+_LAST_START: Final = """
+SELECT subject, detail FROM audit WHERE kind = 'started' ORDER BY number DESC LIMIT 1
+"""
 _APPEND: Final = """
 INSERT INTO audit (number, at, clock, kind, subject, actor, detail, hash)
 VALUES (:number, :at, :clock, :kind, :subject, :actor, :detail, :hash)
@@ -102,6 +107,14 @@ class Head:
     hash: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A start of the agent: at which hub, and of which version."""
+
+    hub: HubId
+    version: str
+
+
 EMPTY: Final = Head(0, GENESIS)
 """The head of a trail without a row."""
 
@@ -144,6 +157,16 @@ def head(db: Snapshot) -> Head:
     """The last row of the trail."""
     row = db.row(_LAST)
     return EMPTY if row is None else Head(int(row["number"]), bytes(row["hash"]))
+
+
+def last_start(db: Snapshot) -> Start | None:
+    """The last start of the agent that the trail still tells; None where it tells none."""
+    row = db.row(_LAST_START)
+    if row is None:
+        return None
+    detail = parse(str(row["detail"]).encode(), limit=_DETAIL_BYTES)
+    version = detail.get("version") if isinstance(detail, dict) else None
+    return Start(hub_id(str(row["subject"])), str(version))
 
 
 def hash_of(db: Snapshot, number: int) -> bytes | None:

@@ -4,12 +4,13 @@ Owns ``checkpoints``. The rows of the trail up to a checkpoint may go once other
 acknowledged its event, or a person has exported it (SPEC A3). The trail begins after that checkpoint then.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from edgeagent.contracts.event import Stream
 from edgeagent.store.audit import EMPTY, Head
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
+from edgeagent.store.event_ids import event_id
+from edgeagent.values import dataclass
 
 _ADD: Final = """
 INSERT INTO checkpoints (number, hash, at, proven, event, data)
@@ -26,7 +27,7 @@ _PRUNABLE: Final = """
 SELECT number, hash FROM checkpoints c
  WHERE number > :after AND proven = 1 AND at < :before
    AND (exported = 1
-        OR NOT EXISTS (SELECT 1 FROM outbox WHERE stream = :stream AND number = c.event)
+        OR NOT EXISTS (SELECT 1 FROM outbox WHERE id = :records + c.event)
            AND NOT EXISTS (SELECT 1 FROM outbox_refused WHERE stream = :stream AND number = c.event))
  ORDER BY number <= :upto DESC, CASE WHEN number <= :upto THEN -number ELSE number END LIMIT 1
 """
@@ -102,7 +103,13 @@ def prunable(db: Snapshot, *, after: int, upto: int, before: int) -> Head | None
         upto: the latest that covers none after this one; else the first of the others.
         before: microseconds since 1970: one that was surely made earlier.
     """
-    bounds: dict[str, SqlValue] = {"after": after, "upto": upto, "before": before, "stream": Stream.RECORD}
+    bounds: dict[str, SqlValue] = {
+        "after": after,
+        "upto": upto,
+        "before": before,
+        "stream": Stream.RECORD,
+        "records": event_id(Stream.RECORD, 0),
+    }
     row = db.row(_PRUNABLE, bounds)
     return None if row is None else Head(int(row["number"]), bytes(row["hash"]))
 

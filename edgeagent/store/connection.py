@@ -43,6 +43,10 @@ class ConnectionThread(aiosqlite.Connection):
         result: T = await self._execute(work)  # type: ignore[no-untyped-call]  # protected; see pyproject
         return result
 
+    async def come_round(self) -> None:
+        """Wait until the thread has done what it was given before; touches no disk."""
+        await self.run(lambda: None)
+
     def post(self, work: Callable[[], None]) -> None:
         """Run a function in the connection's thread that raises nothing, since nobody waits for it."""
         self._tx.put_nowait((None, work))

@@ -23,7 +23,6 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -37,9 +36,10 @@ from edgeagent.store.connection import (
     cut_log,
     prove_writable,
 )
-from edgeagent.store.files import DamagedFileError, migrate, take_file
+from edgeagent.store.files import DamagedFileError, migrate, tables_known, take_file
 from edgeagent.store.reopening import Reopening
 from edgeagent.store.trouble import Fault, Trouble, fault_of, is_poison
+from edgeagent.values import dataclass
 
 T = TypeVar("T")
 SqlValue = str | int | float | bytes | None
@@ -146,10 +146,12 @@ class Database:
 
         Raises:
             DamagedFileError: it is no whole database of ours.
-            NewerFileError: a newer edgeagent made it.
+            NewerFileError: a newer edgeagent or another program made it; it is left as it is.
+            MigrationError: its tables cannot be brought up to date; it is left as it was.
             StorageError: the disk does not give it, or takes no writes.
         """
-        is_checked = take_file(path)
+        # In a thread: all of a log that was left is read.
+        is_checked = await asyncio.to_thread(take_file, path, tables_known(migrations))
         writer = ConnectionThread(partial(connect_writer, path), iter_chunk_size=1)
         try:
             await writer.begin()
@@ -232,6 +234,16 @@ class Database:
         """
         self._check_open()
         return await self._writer.run(self._cut_log)
+
+    async def come_round(self) -> None:
+        """Wait until both threads have done what they were given: neither hangs. Touches no disk.
+
+        Raises:
+            BrokenInvariantError: the database is closed.
+        """
+        self._check_open()
+        await self._writer.come_round()
+        await self._reader.come_round()
 
     def _check_open(self) -> None:
         if self._closed:

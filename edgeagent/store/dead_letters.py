@@ -6,7 +6,6 @@ kept, and of those that call nobody so many fewer that they crowd out no others;
 """
 
 import sqlite3
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -19,6 +18,7 @@ from edgeagent.core.blame import Blame
 from edgeagent.core.freshness import BootDeadline
 from edgeagent.ids import CommandId, DeviceId, Digest, KeyId
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
+from edgeagent.values import dataclass
 
 MOST: Final = 10_000
 """How many letters are kept."""

@@ -6,7 +6,6 @@ are spoken to. A device's id never changes; the label is for people.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from pydantic import JsonValue
@@ -14,6 +13,7 @@ from pydantic import JsonValue
 from edgeagent.errors import RejectedError, UnknownError
 from edgeagent.ids import DeviceId, Label
 from edgeagent.store.database import Snapshot, Transaction
+from edgeagent.values import dataclass
 
 _ADMIT: Final = """
 INSERT INTO devices (device, label, profile, parameters, admitted_at, admitted_by)

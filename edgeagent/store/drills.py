@@ -3,11 +3,11 @@
 Owns ``drills``: one row for each kind that was ever held.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from edgeagent.contracts.reports.drills import DrillKind
 from edgeagent.store.database import Snapshot, Transaction
+from edgeagent.values import dataclass
 
 # A drill that fails leaves alone when the last good one was.
 _SAVE: Final = """

@@ -17,6 +17,8 @@ from typing import Final
 
 from edgeagent.errors import AgentError, BrokenInvariantError, ConfigurationError, StorageError
 
+MIGRATIONS: Final = Path(__file__).parent / "migrations"
+"""The folder of a hub's tables."""
 APPLICATION_ID: Final = 0x65646765
 """``edge``, in the header of each file of ours."""
 
@@ -41,6 +43,7 @@ _CHECK_SECONDS: Final = 2.0
 _HEADER: Final = b"SQLite format 3\x00"
 _HEAD_BYTES: Final = 100
 _LARGEST_PAGE: Final = 65_536
+_ANY: Final = 2**31
 
 
 class DamagedFileError(AgentError):
@@ -51,21 +54,49 @@ class NewerFileError(ConfigurationError):
     """A newer edgeagent, or another program, made the file; it is left as it is."""
 
 
-def take_file(path: Path) -> bool:
+class LaterTablesError(NewerFileError):
+    """The file has seen migrations that we do not have; it is left as it is.
+
+    Attributes:
+        what: in few words, without what to do.
+        known: the number of the last one that we have.
+    """
+
+    def __init__(self, version: int, known: int) -> None:
+        self.what = f"the database has schema {version}, this edgeagent knows {known}"
+        super().__init__(
+            f"{self.what}: install the newer edgeagent again, or restore a backup made before the upgrade"
+        )
+        self.known = known
+
+
+class MigrationError(ConfigurationError):
+    """The tables cannot be brought up to date; the file is as it was, and the version before can use it."""
+
+
+def take_file(path: Path, tables: int = _ANY) -> bool:
     """See that a database can be used, and have it be ours alone; raises as the two steps do.
+
+    Args:
+        path: the database.
+        tables: the number of the last migration that we have.
 
     Returns:
         Whether there was time to look at all of it.
     """
-    is_checked = check_file(path)
+    is_checked = check_file(path, tables)
     keep_private(path)
     return is_checked
 
 
-def check_file(path: Path) -> bool:
+def check_file(path: Path, tables: int = _ANY) -> bool:
     """Look whether a file can be used, without a change to it or to its log.
 
     The check of all pages is bounded in time; a file too large for it is taken on its schema.
+
+    Args:
+        path: the database.
+        tables: the number of the last migration that we have.
 
     Returns:
         Whether there was time to look at all pages.
@@ -73,6 +104,7 @@ def check_file(path: Path) -> bool:
     Raises:
         DamagedFileError: zeros, a stub, another format, or broken pages.
         NewerFileError: not ours.
+        LaterTablesError: it has seen migrations that we do not have.
         StorageError: it cannot be read now.
     """
     try:
@@ -81,7 +113,7 @@ def check_file(path: Path) -> bool:
     except OSError as why:
         raise StorageError(f"cannot read {path}: {why.strerror}") from why
     try:
-        return _check_content(path)
+        return _check_content(path, tables)
     except sqlite3.DatabaseError as why:
         if why.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK:
             _check_journal(path)
@@ -89,6 +121,9 @@ def check_file(path: Path) -> bool:
         if why.sqlite_errorcode & 0xFF in _HINDERED:
             raise StorageError(f"cannot read {path}: {why}") from why
         raise DamagedFileError(f"{path.name}: {why}") from why
+    except UnicodeDecodeError as why:
+        # What SQLite has to say of a schema it cannot read repeats the bytes of that.
+        raise DamagedFileError(f"{path.name}: its schema is no text") from why
 
 
 def keep_private(path: Path) -> None:
@@ -142,7 +177,7 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _check_content(path: Path) -> bool:
+def _check_content(path: Path, known: int) -> bool:
     # Read-only: the last connection that may write moves the log into the file when it is closed, and
     # then neither a foreign file is left as it is nor a damaged one kept with its log.
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
@@ -153,6 +188,8 @@ def _check_content(path: Path) -> bool:
             raise NewerFileError(f"{path} is the database of another program; it is left as it is")
         if tables and version < 1:
             raise DamagedFileError(f"{path.name} has tables of no schema")
+        if version > known:
+            raise LaterTablesError(version, known)
         return check_pages(connection, path)
 
 
@@ -215,46 +252,56 @@ def _unused(wanted: Path) -> Path:
     return name
 
 
+def tables_known(folder: Traversable) -> int:
+    """The number of the last migration of a folder."""
+    return sum(1 for entry in folder.iterdir() if entry.name.endswith(".sql"))
+
+
 def migrate(connection: sqlite3.Connection, folder: Traversable) -> None:
-    """Run the migrations that the file has not seen, each in a transaction of its own.
+    """Run the migrations that the file has not seen, all in one transaction.
+
+    Were some kept where a later one fails, neither the version before nor this one could use the file.
 
     Args:
         connection: the writer's.
         folder: ``NNNN_name.sql``; a file's ``user_version`` is the number of its last one.
 
     Raises:
-        NewerFileError: the file has seen migrations that we do not have.
-        BrokenInvariantError: a migration fails.
+        LaterTablesError: the file has seen migrations that we do not have.
+        MigrationError: a migration fails; the file is as it was.
+        BrokenInvariantError: one is missing.
     """
     scripts = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if version > len(scripts):
-        raise NewerFileError(
-            f"the database has schema {version}, this edgeagent knows {len(scripts)}: install the newer "
-            "edgeagent again, or restore a backup made before the upgrade"
-        )
-    for number, name in enumerate(scripts, start=1):
-        if int(name[:4]) != number:
-            raise BrokenInvariantError(f"migration {number} is missing")
-        if number > version:
-            _migrate_once(connection, folder.joinpath(name).read_text("utf-8"), number)
+        raise LaterTablesError(version, len(scripts))
+    missing = [number for number, name in enumerate(scripts, start=1) if int(name[:4]) != number]
+    if missing:
+        raise BrokenInvariantError(f"migration {missing[0]} is missing")
+    if version < len(scripts):
+        # The number after each, so that it is known which one fails.
+        steps = [
+            f"{folder.joinpath(name).read_text('utf-8')}\nPRAGMA user_version = {number};"
+            for number, name in enumerate(scripts[version:], start=version + 1)
+        ]
+        _migrate_at_once(connection, "\n".join(steps))
 
 
-def _migrate_once(connection: sqlite3.Connection, script: str, number: int) -> None:
+def _migrate_at_once(connection: sqlite3.Connection, script: str) -> None:
     try:
         connection.executescript(
-            f"BEGIN IMMEDIATE;\n{script}\n"
-            f"PRAGMA application_id = {APPLICATION_ID};\nPRAGMA user_version = {number};\nCOMMIT;"
+            f"BEGIN IMMEDIATE;\n{script}\nPRAGMA application_id = {APPLICATION_ID};\nCOMMIT;"
         )
     except sqlite3.Error as why:
+        is_hindered = getattr(why, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _HINDERED | {
+            sqlite3.SQLITE_FULL
+        }
+        done = 0 if is_hindered else int(connection.execute("PRAGMA user_version").fetchone()[0])
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-        if isinstance(why, sqlite3.OperationalError) and why.sqlite_errorcode in {
-            sqlite3.SQLITE_FULL,
-            sqlite3.SQLITE_READONLY,
-        }:
-            raise ConfigurationError(f"cannot prepare the database: {why}") from why
-        raise BrokenInvariantError(f"migration {number} fails: {why}") from why
+        if is_hindered:
+            raise  # the disk: whoever tries again later may find it well
+        raise MigrationError(f"migration {done + 1} fails: {why}; the database is as it was") from why
 
 
 @contextmanager
@@ -263,8 +310,14 @@ def sole_owner(lock: Path) -> Iterator[None]:
 
     Raises:
         ConfigurationError: another process holds it.
+        StorageError: the disk does not let it be opened.
     """
-    handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except PermissionError as why:
+        raise ConfigurationError(f"cannot use {lock}: it belongs to somebody else") from why
+    except OSError as why:
+        raise StorageError(f"cannot use {lock}: {why.strerror}") from why
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

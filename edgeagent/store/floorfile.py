@@ -11,7 +11,6 @@ nothing against whoever may write to the folder.
 
 import json
 import logging
-import os
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -21,7 +20,7 @@ from edgeagent.contracts.floormark import FloorMark
 from edgeagent.contracts.scalars import DigestField
 from edgeagent.errors import MalformedError, StorageError
 from edgeagent.ids import Digest, HubId
-from edgeagent.store.files import sync_folder
+from edgeagent.store.whole_file import write_whole
 
 log = logging.getLogger(__name__)
 
@@ -60,15 +59,8 @@ class FloorFile:
             StorageError: it is not there; the mark before it is untouched.
         """
         slot = self._folder / SLOTS[mark.sequence % len(SLOTS)]
-        half = slot.with_name(f"{slot.name}.new")
         try:
-            handle = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with os.fdopen(handle, "wb") as file:
-                file.write(encode(_Slot(mark=mark, sha256=_digest(mark))))
-                file.flush()
-                os.fsync(file.fileno())
-            half.replace(slot)
-            sync_folder(self._folder)
+            write_whole(slot, encode(_Slot(mark=mark, sha256=_digest(mark))), mode=0o600)
         except OSError as why:
             raise StorageError(f"cannot write {slot}: {why.strerror}") from why
 

@@ -10,7 +10,7 @@ from typing import Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from edgeagent.errors import ConfigurationError
-from edgeagent.store.files import sync_folder
+from edgeagent.store.whole_file import write_whole
 
 _SEED_BYTES: Final = 32
 
@@ -65,17 +65,8 @@ def public_half(path: Path) -> bytes:
 def _make(path: Path) -> bytes:
     """Write a new key so that a power cut leaves it whole or absent."""
     seed = os.urandom(_SEED_BYTES)
-    half = path.with_suffix(".new")
     try:
-        # One that an earlier cut has left would keep whatever rights it has.
-        half.unlink(missing_ok=True)
-        handle = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(seed)
-            file.flush()
-            os.fsync(file.fileno())
-        half.replace(path)
-        sync_folder(path.parent)
+        write_whole(path, seed, mode=0o600)
     except OSError as why:
         raise ConfigurationError(f"cannot make the hub's key {path}: {why.strerror}") from why
     return seed

@@ -4,13 +4,13 @@ Each question is answered by an index of its own over open rows, with at most so
 costs grows neither with what is over nor with what waits for something else. Envelopes are not read.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from edgeagent.clock import BootId
 from edgeagent.core.lifecycle import State
 from edgeagent.ids import DeviceId, KeyId
 from edgeagent.store.database import Snapshot, SqlValue
+from edgeagent.values import dataclass
 
 # One that was sent may have worked: whoever claims it finds out. It is done with here once it stands in its
 # lane again; one that has a time is claimed then, and without the broker nobody can ask.

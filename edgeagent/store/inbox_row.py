@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -15,6 +14,7 @@ from edgeagent.core.lease import ANY, Parent, Terms
 from edgeagent.core.lifecycle import State
 from edgeagent.ids import CommandId, DeviceId, Digest, KeyId
 from edgeagent.store.database import SqlValue
+from edgeagent.values import dataclass
 
 _ENVELOPE: Final = "envelope"
 _NAMES: Final = f"""

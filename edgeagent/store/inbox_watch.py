@@ -3,13 +3,13 @@
 Only open rows are looked at, by the index over them: what it costs does not grow with what is over.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from edgeagent.contracts.policy import Tier
 from edgeagent.ids import CommandId, DeviceId
 from edgeagent.store.database import Snapshot, SqlValue
 from edgeagent.store.inbox_row import Now
+from edgeagent.values import dataclass
 
 # An update that was set off runs to its end, which may be hours after the time of its command.
 _OVERDUE: Final = """

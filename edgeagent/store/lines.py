@@ -11,7 +11,6 @@ many commands are queued or over.
 """
 
 import sqlite3
-from dataclasses import dataclass
 from typing import Final
 
 from edgeagent.contracts.policy import Tier
@@ -19,6 +18,7 @@ from edgeagent.core.lifecycle import State
 from edgeagent.errors import BrokenInvariantError
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
 from edgeagent.store.inbox_row import COLUMNS, Now, Row, columns, read_row
+from edgeagent.values import dataclass
 
 _STAND: Final = """
 INSERT INTO lines (lane, issuer, device, turn)

@@ -10,7 +10,6 @@ is live, and no longer (SPEC L6). So there is nothing to be renewed or released 
 for one while holding the other.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from edgeagent.core.lease import Parent
@@ -18,6 +17,7 @@ from edgeagent.errors import LostRaceError
 from edgeagent.ids import DeviceId
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
 from edgeagent.store.inbox_row import Now
+from edgeagent.values import dataclass
 
 # Taken only if free or void; what it says of a live one it leaves alone.
 _TAKE: Final = """

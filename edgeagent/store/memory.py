@@ -7,7 +7,6 @@ is found by a unique key or by an index, however many there are.
 """
 
 import json
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -20,6 +19,7 @@ from edgeagent.core.operation import OperationState
 from edgeagent.ids import CommandId, DeviceId, Digest, KeyId
 from edgeagent.store import approvals, breakers
 from edgeagent.store.database import Snapshot, SqlValue
+from edgeagent.values import dataclass
 
 # All rows of a command have the same payload: another one under its id is refused beside it.
 _RECALL: Final = """

@@ -5,7 +5,6 @@ before, the *incarnation* (one more at each start of the agent, SPEC L3), the fl
 rests on (SPEC T6), and how far back commands are forgotten (SPEC T4).
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -15,6 +14,7 @@ from edgeagent.contracts.scalars import timestamp, timestamp_text
 from edgeagent.ids import Epoch
 from edgeagent.ids import epoch as checked_epoch
 from edgeagent.store.database import Snapshot, Transaction
+from edgeagent.values import dataclass
 
 _READ: Final = "SELECT value FROM meta WHERE name = :name"
 _WRITE: Final = """

@@ -1,52 +1,63 @@
 """The outbox: what the cloud has not acknowledged yet.
 
-Owns ``streams``, ``outbox`` and ``outbox_refused``. A number is drawn from its stream's counter row in
-the commit that stores the event, and is never given again (SPEC U1).
+Owns ``streams``, ``outbox`` and ``outbox_refused``. A number is given in the commit that stores the event,
+and never again (SPEC U1): the next one follows the stream's last event, or its counter row once that event is
+gone. Whoever deletes the last event of a stream raises the counter in the same commit.
 """
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
 from edgeagent.contracts.event import EventTime, EventType, StoredEvent, Stream
 from edgeagent.errors import BrokenInvariantError
 from edgeagent.ids import DeviceId
-from edgeagent.store.database import Snapshot, Transaction
+from edgeagent.store import marks as delivery_marks
+from edgeagent.store.database import Snapshot, SqlValue, Transaction
+from edgeagent.store.event_ids import event_id, within
+from edgeagent.store.marks import Laid
+from edgeagent.values import dataclass
 
-_UPCOMING: Final = "SELECT next FROM streams WHERE stream = :stream"
-_DRAW: Final = "UPDATE streams SET next = next + :count WHERE stream = :stream RETURNING next - :count"
+# The counter is raised when the last event of its stream goes, not for each that comes: that would be a page
+# more in each commit of readings. Until then that event stands for it.
+_UPCOMING: Final = """
+SELECT max(next, coalesce((SELECT id + 1 - :first FROM outbox
+                            WHERE id BETWEEN :first AND :last ORDER BY id DESC LIMIT 1), 1))
+  FROM streams WHERE stream = :stream
+"""
+_LAST: Final = "SELECT id FROM outbox WHERE id BETWEEN :first AND :last ORDER BY id DESC LIMIT 1"
+_RAISE: Final = "UPDATE streams SET next = :next WHERE stream = :stream AND next < :next"
 _APPEND: Final = """
-INSERT INTO outbox (stream, number, type, device, at, error, boot, incarnation, data, traceparent)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO outbox (id, type, device, at, error, boot, incarnation, data, traceparent, marks_batch, marks)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _BATCH: Final = """
 SELECT number, type, device, at, error, boot, incarnation, data, traceparent
-  FROM outbox WHERE stream = :stream ORDER BY number LIMIT :most
+  FROM outbox WHERE id BETWEEN :first AND :last ORDER BY id LIMIT :most
 """
 # One statement, whatever the far side acknowledged: single numbers, ranges, with or without holes.
 _ACKNOWLEDGE: Final = """
-DELETE FROM outbox WHERE stream = :stream AND number IN (SELECT value FROM json_each(:numbers))
+DELETE FROM outbox
+ WHERE id IN (SELECT :first + value FROM json_each(:numbers) WHERE value BETWEEN 1 AND :last - :first)
 """
 _SET_ASIDE: Final = """
 INSERT INTO outbox_refused (stream, number, type, device, data, reason)
 SELECT stream, number, type, device, data, :reason FROM outbox
- WHERE stream = :stream AND number = :number
+ WHERE id = :first + :number AND :number BETWEEN 1 AND :last - :first
 """
-_NUMBERS: Final = "SELECT number FROM outbox WHERE stream = :stream ORDER BY number"
+_IDS: Final = "SELECT id FROM outbox WHERE id BETWEEN :first AND :last ORDER BY id"
 _REFUSED_NUMBERS: Final = "SELECT number FROM outbox_refused WHERE stream = :stream ORDER BY number"
-_RENUMBER: Final = "UPDATE outbox SET number = ? WHERE stream = ? AND number = ?"
+_RENUMBER: Final = "UPDATE outbox SET id = ? WHERE id = ?"
 _RENUMBER_REFUSED: Final = "UPDATE outbox_refused SET number = ? WHERE stream = ? AND number = ?"
 _BEGIN_AT: Final = "UPDATE streams SET next = :next WHERE stream = :stream"
-_DEPTHS: Final = """
-SELECT s.stream AS stream, s.next AS next, count(o.number) AS depth, min(o.at) AS oldest,
-       coalesce(sum(length(o.data)), 0) AS bytes,
-       (SELECT count(*) FROM outbox_refused r WHERE r.stream = s.stream) AS refused
-  FROM streams s LEFT JOIN outbox o ON o.stream = s.stream
- GROUP BY s.stream, s.next
+_DEPTH: Final = """
+SELECT count(*) AS depth, min(at) AS oldest, coalesce(sum(length(data)), 0) AS bytes,
+       (SELECT count(*) FROM outbox_refused WHERE stream = :stream) AS refused
+  FROM outbox WHERE id BETWEEN :first AND :last
 """
+# Answered by the first entry of the stream in the key, however many wait.
+_OLDEST: Final = "SELECT id - :first FROM outbox WHERE id BETWEEN :first AND :last ORDER BY id LIMIT 1"
 
 
 @dataclass(slots=True)
@@ -89,20 +100,30 @@ class Depth:
     refused: int
 
 
-def append(tx: Transaction, events: Sequence[NewEvent], *, incarnation: int) -> list[int]:
+def append(
+    tx: Transaction,
+    events: Sequence[NewEvent],
+    *,
+    incarnation: int,
+    marks: Mapping[Stream, Laid] | None = None,
+) -> list[int]:
     """Store events under the next numbers of their streams.
+
+    Args:
+        tx: the transaction.
+        events: in order.
+        incarnation: the start of the agent in which they happened.
+        marks: delivery marks of the commit, by the stream with whose last event they lie; there is one.
 
     Returns:
         The number of each, in the order given.
     """
-    counts = Counter(event.stream for event in events)
-    following = {stream: count(draw(tx, stream, many)) for stream, many in counts.items()}
+    following = {stream: count(upcoming(tx, stream)) for stream in {event.stream for event in events}}
     numbers = [next(following[event.stream]) for event in events]
-    rows = [
+    rows: list[tuple[SqlValue, ...]] = [
         # As plain text: a member of an enum goes the long way through the module's adapters.
         (
-            str(event.stream),
-            number,
+            event_id(event.stream, number),
             str(event.type),
             event.device,
             event.time.at,
@@ -111,16 +132,21 @@ def append(tx: Transaction, events: Sequence[NewEvent], *, incarnation: int) -> 
             incarnation,
             event.data,
             event.traceparent,
+            None,
+            None,
         )
         for number, event in zip(numbers, events, strict=True)
     ]
+    for stream, laid in (marks or {}).items():
+        last = max(place for place, event in enumerate(events) if event.stream is stream)
+        rows[last] = (*rows[last][:-2], *laid)
     tx.execute_many(_APPEND, rows)
     return numbers
 
 
 def upcoming(db: Snapshot, stream: Stream) -> int:
     """The number that the next event of a stream will have, if it is appended in this transaction."""
-    row = db.row(_UPCOMING, {"stream": stream})
+    row = db.row(_UPCOMING, within(stream))
     if row is None:
         raise BrokenInvariantError(f"the stream {stream} has no counter")
     return int(row[0])
@@ -132,7 +158,7 @@ def batch(db: Snapshot, stream: Stream, *, most: int, most_bytes: int) -> list[S
     size = 0
     # The table is STRICT: what comes out has the types that went in.
     for number, kind, device, at, error, boot, incarnation, data, traceparent in db.rows(
-        _BATCH, {"stream": stream, "most": most}
+        _BATCH, {**within(stream), "most": most}
     ):
         size += len(data)
         if events and size > most_bytes:
@@ -157,7 +183,12 @@ def acknowledge(tx: Transaction, stream: Stream, numbers: Sequence[int]) -> int:
     Returns:
         How many of them were still here.
     """
-    return tx.execute(_ACKNOWLEDGE, {"stream": stream, "numbers": json.dumps(list(numbers))})
+    those = {**within(stream), "numbers": json.dumps(list(numbers))}
+    last = tx.row(_LAST, those)
+    if last is not None and (number := last[0] - event_id(stream, 0)) in numbers:
+        tx.execute(_RAISE, {"stream": stream, "next": number + 1})
+    delivery_marks.take_over(tx, stream, those)
+    return tx.execute(_ACKNOWLEDGE, those)
 
 
 def set_aside(tx: Transaction, stream: Stream, refused: Mapping[int, str]) -> int:
@@ -173,7 +204,7 @@ def set_aside(tx: Transaction, stream: Stream, refused: Mapping[int, str]) -> in
     """
     tx.execute_many(
         _SET_ASIDE,
-        [{"stream": stream, "number": number, "reason": reason} for number, reason in refused.items()],
+        [{**within(stream), "number": number, "reason": reason} for number, reason in refused.items()],
     )
     return acknowledge(tx, stream, list(refused))
 
@@ -189,8 +220,9 @@ def begin_anew(tx: Transaction) -> dict[int, int]:
     records: dict[int, int] = {}
     for stream in Stream:
         # Rising, and none is given a number above its own: no two ever meet.
-        moves = {old: new for new, (old,) in enumerate(tx.rows(_NUMBERS, {"stream": stream}), start=1)}
-        tx.execute_many(_RENUMBER, [(new, str(stream), old) for old, new in moves.items()])
+        first = event_id(stream, 0)
+        moves = {old - first: new for new, (old,) in enumerate(tx.rows(_IDS, within(stream)), start=1)}
+        tx.execute_many(_RENUMBER, [(first + new, first + old) for old, new in moves.items()])
         refused = [int(row["number"]) for row in tx.rows(_REFUSED_NUMBERS, {"stream": stream})]
         below = max(refused, default=0) + 1
         tx.execute_many(_RENUMBER_REFUSED, [(old - below, str(stream), old) for old in refused])
@@ -202,25 +234,26 @@ def begin_anew(tx: Transaction) -> dict[int, int]:
 
 def depths(db: Snapshot) -> dict[Stream, Depth]:
     """How much of each stream waits."""
-    return {
-        Stream(row["stream"]): Depth(
-            next=int(row["next"]),
+    found = {}
+    for stream in Stream:
+        [row] = db.rows(_DEPTH, within(stream))
+        found[stream] = Depth(
+            next=upcoming(db, stream),
             events=int(row["depth"]),
             bytes=int(row["bytes"]),
             oldest=row["oldest"],
             refused=int(row["refused"]),
         )
-        for row in db.rows(_DEPTHS)
-    }
+    return found
 
 
-def draw(tx: Transaction, stream: Stream, count: int) -> int:
-    """Take the next numbers of a stream.
+def extents(db: Snapshot) -> dict[Stream, tuple[int, int]]:
+    """From which number on events of each stream wait, and the number of its next one; equal for none.
 
-    Returns:
-        The first of them.
+    Between the two some may be acknowledged already; ``depths`` counts, and takes longer the more wait.
     """
-    row = tx.row(_DRAW, {"stream": stream, "count": count})
-    if row is None:
-        raise BrokenInvariantError(f"the stream {stream} has no counter")
-    return int(row[0])
+    found = {}
+    for stream in Stream:
+        following, oldest = upcoming(db, stream), db.row(_OLDEST, within(stream))
+        found[stream] = (following if oldest is None else int(oldest[0]), following)
+    return found

@@ -5,7 +5,6 @@ an earlier version changes nothing (DESIGN decision 6). A policy is the envelope
 target of metadata that are kept with it (``ports/policy_source``).
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -13,8 +12,9 @@ from edgeagent.clock import EPOCH
 from edgeagent.errors import LostRaceError
 from edgeagent.ids import Digest
 from edgeagent.ports.policy_source import Held, Metadata, Published
-from edgeagent.store import catalogue
+from edgeagent.store import catalogue, meta
 from edgeagent.store.database import Snapshot, Transaction
+from edgeagent.values import dataclass
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -51,6 +51,7 @@ UPDATE policy SET root = :root, root_version = :version WHERE pin = :pin AND roo
 """
 _FORGET_BELOW: Final = "DELETE FROM policy WHERE version < :version"
 _IS_STORED: Final = "SELECT 1 FROM policy"
+_VERSION: Final = "SELECT version FROM policy"
 _LOAD: Final = "SELECT envelope FROM policy"
 _LOAD_PUBLISHED: Final = """
 SELECT taken_at, target, pin, root, timestamp, snapshot, targets, until FROM policy WHERE target IS NOT NULL
@@ -182,3 +183,10 @@ def forget_below(tx: Transaction, version: int) -> bool:
 def is_stored(db: Snapshot) -> bool:
     """Whether there is one."""
     return db.row(_IS_STORED) is not None
+
+
+def least_version(db: Snapshot) -> int | None:
+    """The version below which none may come into force any more: of the stored one, or an earlier life's."""
+    row = db.row(_VERSION)
+    least = max(meta.policy_floor(db), 0 if row is None else int(row["version"]))
+    return least or None

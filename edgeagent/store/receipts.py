@@ -12,8 +12,9 @@ from typing import Final
 from edgeagent.contracts.event import EventTime, EventType, Stream
 from edgeagent.ids import CommandId, DeviceId
 from edgeagent.store.audit import Span
-from edgeagent.store.database import Snapshot, Transaction
-from edgeagent.store.outbox import NewEvent, draw
+from edgeagent.store.database import Snapshot, SqlValue, Transaction
+from edgeagent.store.event_ids import event_id
+from edgeagent.store.outbox import NewEvent, upcoming
 
 _SAVE: Final = """
 INSERT INTO receipts (run, number, device, at, error, boot, incarnation, data, traceparent, audit)
@@ -42,12 +43,12 @@ _FORGET_NUMBERS: Final = "UPDATE receipts SET number = 0"
 _NUMBER: Final = "UPDATE receipts SET number = :number WHERE run = :run"
 # One that still waits in the outbox is left alone.
 _TELL_AGAIN: Final = """
-INSERT INTO outbox (stream, number, type, device, at, error, boot, incarnation, data, traceparent)
-SELECT :stream, r.number, :type, r.device, r.at, r.error, r.boot, r.incarnation, r.data, r.traceparent
+INSERT INTO outbox (id, type, device, at, error, boot, incarnation, data, traceparent)
+SELECT :before + r.number, :type, r.device, r.at, r.error, r.boot, r.incarnation, r.data, r.traceparent
   FROM receipts r JOIN inbox i ON i.run = r.run
  WHERE i.command = :command AND i.device = :device
  ORDER BY i.ordinal DESC LIMIT 1
-ON CONFLICT (stream, number) DO NOTHING
+ON CONFLICT (id) DO NOTHING
 """
 
 
@@ -88,8 +89,13 @@ def tell_again(tx: Transaction, command: CommandId, device: DeviceId) -> bool:
     """
     last = tx.row(_LAST, {"command": command, "device": device})
     if last is not None and last["number"] == 0:
-        tx.execute(_NUMBER, {"run": last["run"], "number": draw(tx, Stream.RECORD, 1)})
-    fields = {"command": command, "device": device, "stream": Stream.RECORD, "type": EventType.RECEIPT}
+        tx.execute(_NUMBER, {"run": last["run"], "number": upcoming(tx, Stream.RECORD)})
+    fields: dict[str, SqlValue] = {
+        "command": command,
+        "device": device,
+        "before": event_id(Stream.RECORD, 0),
+        "type": str(EventType.RECEIPT),
+    }
     return tx.execute(_TELL_AGAIN, fields) == 1
 
 

@@ -5,12 +5,12 @@ stale, and taken away in the commit that reports what was read.
 """
 
 import sqlite3
-from dataclasses import dataclass
 from typing import Final
 
 from edgeagent.clock import BootId
 from edgeagent.ids import CommandId, DeviceId
 from edgeagent.store.database import Snapshot, Transaction
+from edgeagent.values import dataclass
 
 # What was read for an earlier command does not answer a later one, so that its tries begin anew.
 # A device that was forgotten meanwhile is asked nothing.

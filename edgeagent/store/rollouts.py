@@ -4,7 +4,6 @@ Owns ``rollouts``. What is asked at every claim is answered by indexes of their 
 costs nothing that grows.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from edgeagent.contracts.policy import Tier
@@ -13,6 +12,7 @@ from edgeagent.core.rollout import Course, Tally, Word
 from edgeagent.ids import CommandId, command_id
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
 from edgeagent.store.inbox_row import Now
+from edgeagent.values import dataclass
 
 _HELD_BACK: Final = """
 state = 'waiting' AND reason IN (

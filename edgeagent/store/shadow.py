@@ -6,12 +6,12 @@ here a change is stored in the commit that stores its event (SPEC C4).
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from edgeagent.core.shadow import Shadow, StateReading
 from edgeagent.ids import DeviceId, ReadingName
 from edgeagent.store.database import Snapshot, Transaction
+from edgeagent.values import dataclass
 
 # A forgotten device's last message must not bring its shadow back: only what exists is updated.
 _SAVE: Final = "UPDATE shadows SET version = :version, etag = :etag WHERE device = :device"

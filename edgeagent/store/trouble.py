@@ -1,11 +1,11 @@
 """What keeps the store from writing: named by what people do about it (SPEC R2)."""
 
 import sqlite3
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from edgeagent.store.files import DamagedFileError
+from edgeagent.values import dataclass
 
 
 class Fault(StrEnum):

@@ -14,7 +14,8 @@ def lines(venue: Venue) -> list[str]:
     machine, lamp = venue.appliances["Coffee machine"].id, venue.appliances["Mood lamp"].id
     sensor = venue.appliances["Cellar air"].id
     return [
-        "# metrics and health of the hub, for a browser or curl",
+        "# the hub's page, for a browser; metrics and health, for curl",
+        f"http://{venue.hub.web}/",
         f"curl http://{venue.hub.web}/metrics",
         f"curl http://{venue.hub.web}/healthz",
         "",

@@ -100,6 +100,7 @@ class Cloud:
             VenueError: one of them is refused.
         """
         self.folder.mkdir()
+        (self.folder / "passphrase").touch(mode=0o600)
         (self.folder / "passphrase").write_text(f"{secrets.token_hex()}\n", "utf-8")
         for name, role in (("hub", f"hub:{HUB}"), ("issuer", "issuer"), ("audit", "audit")):
             made = await self.call("token", "new", name, role, "--tokens", str(self.folder / "tokens.toml"))

@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,9 @@ from firmware_sim.venue.telling import Teller
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BY_SIGNAL: Final = 128
+# Seconds.
+_LINGERING: Final = 5.0
+_LOOK: Final = 0.05
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -136,7 +140,20 @@ def _folder(keep: Path | None) -> Iterator[Path]:
         yield folder
     finally:
         if keep is None:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a venue's folder, though somebody may write there for one more moment.
+
+    What a party had started itself lives on a little when that party was killed and not by us.
+    """
+    end = time.monotonic() + _LINGERING
+    while True:
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists() or time.monotonic() > end:
+            return
+        time.sleep(_LOOK)
 
 
 def _prepare(folder: Path) -> None:

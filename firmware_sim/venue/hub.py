@@ -113,7 +113,7 @@ class Hub:
         return self._worker
 
     async def take_policy(self, version: int) -> None:
-        """Wait until it goes by a policy: it looks for another one every second.
+        """Wait until it goes by a policy: it looks for another one every five seconds, by a process.
 
         Raises:
             VenueError: it does not.
@@ -122,7 +122,7 @@ class Hub:
         while (held := await self._policy()) != version:
             if asyncio.get_running_loop().time() > deadline:
                 raise VenueError(f"the hub goes by version {held} of the policy, not {version}")
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(5 * _LOOK)
 
     async def approve(self, appliance: Appliance, command: str) -> None:
         """``edgeagent commands approve``, as soon as the command has come.
@@ -254,7 +254,7 @@ token_file = "queue.token"
 [policy]
 source = {repository}
 root = "root.json"
-refresh = "1s"
+refresh = "5s"
 
 [artifacts]
 source = "{shelf}"

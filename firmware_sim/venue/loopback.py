@@ -6,7 +6,7 @@ import socket
 from typing import Final
 
 HOST: Final = "127.0.0.1"
-_PORTS: Final = range(20_000, 32_000)
+_PORTS: Final = range(28_000, 32_000)
 """Below the range from which the kernel gives ports to clients, so that none takes ours meanwhile."""
 
 

@@ -82,6 +82,7 @@ async def stay(venue: Venue) -> None:
         VenueError: it does not start.
     """
     venue.teller.title("The venue stays up until Ctrl-C")
+    venue.say(f"The hub's page, live in a browser: http://{venue.hub.web}/")
     for line in lines(venue):
         venue.teller.show(line)
     while True:

@@ -142,10 +142,11 @@ class Venue:
         return range(first, first + count)
 
     async def until_kept(self, burst: range) -> bool:
-        """Wait until the cloud holds whatever of a burst was acknowledged."""
+        """Wait until the cloud holds whatever of a burst was acknowledged, and the listener has heard it."""
         evidence = self.evidence
         return await self.until(
-            lambda: evidence.acknowledged(burst) <= evidence.stored.keys(), "the readings to reach the cloud"
+            lambda: evidence.acknowledged(burst) <= evidence.stored.keys() & evidence.heard.keys(),
+            "the readings to reach the cloud",
         )
 
     async def until_ended(self, *commands: str) -> bool:

@@ -12,6 +12,8 @@ from typing import Final, Self
 
 import pytest
 
+from tests.support.brokers import wait_until
+
 _SHUTDOWN: Final = 0x8004587D
 """EXT4_IOC_SHUTDOWN of fs/ext4/ext4.h: _IOR('X', 125, __u32)."""
 _NO_LOG_FLUSH: Final = 2
@@ -50,7 +52,9 @@ class Ext4:
     def __exit__(
         self, kind: type[BaseException] | None, why: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(subprocess.CalledProcessError):  # it may not have come back after the last cut
+        with suppress(
+            subprocess.CalledProcessError, TimeoutError
+        ):  # it may not have come back after the last cut
             self._unmount()
 
     def cut(self) -> None:
@@ -94,6 +98,12 @@ class Ext4:
 
     def _unmount(self) -> None:
         _run("umount", str(self.root))
+        # Whoever has its own view of all mounts may hold on to it: then it would come back as it is.
+        wait_until(self._is_released, f"{self._image} to be mounted nowhere")
+
+    def _is_released(self) -> bool:
+        said = subprocess.run(["losetup", "-j", str(self._image)], check=True, capture_output=True)
+        return not said.stdout
 
 
 def _run(*words: str) -> None:

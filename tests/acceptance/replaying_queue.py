@@ -29,7 +29,7 @@ from edgeagent.adapters.cloud.wire import (
 from edgeagent.contracts.door import Contract, decode, encode
 from tests.support.queue_server import QueueServer
 
-_DEADLINE: Final = 30.0
+_DEADLINE: Final = 60.0
 _REQUEST_BYTES: Final = 16 * 1024
 _KEPT: Final = ("Authorization", "Content-Type", "Content-Encoding", "Accept", "Accept-Encoding")
 

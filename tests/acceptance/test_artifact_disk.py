@@ -7,9 +7,9 @@ from typing import Final
 
 import pytest
 
-from edgeagent.adapters.artifacts.errand import Bounds
-from edgeagent.adapters.artifacts.source import ArtifactSourceSettings, FetchProcess
-from edgeagent.contracts.fetching import FetchTrouble
+from edgeagent.adapters.artifacts.source import ArtifactSourceSettings, FetchedFiles
+from edgeagent.adapters.fetcher.inside import InsideFetcher
+from edgeagent.contracts.fetching import Bounds, FetchTrouble
 from edgeagent.ports.artifacts import FetchError
 from edgeagent.store.artifact_files import ArtifactFiles
 from tests.acceptance.ext4 import Ext4
@@ -28,9 +28,10 @@ def disk(tmp_path: Path) -> Iterator[Ext4]:
         yield mounted
 
 
-def source(folder: Path, *, reserve: int) -> FetchProcess:
+def source(folder: Path, *, reserve: int) -> FetchedFiles:
     lays_out(folder, FILE, CONTENT)
-    return FetchProcess(ArtifactSourceSettings(place=str(folder), bounds=Bounds(reserve=reserve)))
+    settings = ArtifactSourceSettings(place=str(folder), bounds=Bounds(reserve=reserve))
+    return FetchedFiles(settings, InsideFetcher(folder.parent / "fetching"))
 
 
 async def test_without_room_for_it_and_the_reserve_nothing_is_written(disk: Ext4, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from edgeagent.contracts.event import Stream
 from edgeagent.contracts.receipt import Outcome
 from tests.acceptance.brokerlog import acknowledged_by_agent
 from tests.support.agents_burst import Judgement
+from tests.support.agents_cloud import FIRST
 from tests.support.agents_venue import Venue
 from tests.support.brokers import free_port, wait_until
 from tests.support.proxy import Mode, Proxy
@@ -29,6 +30,11 @@ def nobody_is_there(venue: Venue) -> bool:
     """Whether the agent has noticed that neither broker nor cloud can be reached."""
     status = venue.agent.status()
     return not any(link.connected for link in status.broker.values()) and bool(status.cloud.why)
+
+
+def promised_by(venue: Venue) -> frozenset[int]:
+    """The numbers that the agent has acknowledged to the broker by now."""
+    return acknowledged_by_agent(venue.broker.log)
 
 
 @pytest.mark.requirement("R5", "U3")
@@ -76,13 +82,15 @@ async def test_a_cut_line_to_the_cloud_is_caught_up_with(how: Mode, tmp_path: Pa
             await asyncio.to_thread(venue.progress, SOME // 4)
             proxy.mode = how
             tally = await asyncio.to_thread(burst.finish)
-            await asyncio.to_thread(venue.progress, SOME)
+            # However fast the first ones went up: these cannot.
+            more = await asyncio.to_thread(venue.burst(SOME, first=FIRST + SOME).finish)
+            await asyncio.to_thread(venue.progress, 2 * SOME)
             before = len(await asyncio.to_thread(venue.cloud.numbers))
             proxy.mode = Mode.PASS
             await asyncio.to_thread(venue.catch_up)
 
-            assert tally.acknowledged == SOME
-            assert before < SOME
+            assert (tally.acknowledged, more.acknowledged) == (SOME, SOME)
+            assert before <= SOME
             assert await asyncio.to_thread(venue.judgement) == Judgement()
 
 
@@ -163,16 +171,15 @@ def test_after_a_killed_broker_everything_is_there_that_the_agent_had_acknowledg
     with Venue(tmp_path, broker_options=("max_queued_messages 0",)) as venue:
         venue.open()
         burst = venue.burst(SOME, rate=SOME)
-        venue.progress(SOME // 4)
+        wait_until(lambda: len(promised_by(venue)) > SOME // 10, "the agent to acknowledge some")
         venue.broker.kill()
-        promised = acknowledged_by_agent(venue.broker.log)
+        promised = promised_by(venue)
         venue.broker.start()
         burst.finish()
         venue.agent.wait_for_broker()
         wait_until(lambda: promised.issubset(venue.cloud.numbers()), "what was promised to be at the cloud")
 
         judgement = venue.judgement()
-        assert len(promised) > SOME // 10
         assert not promised & judgement.lost
         assert not judgement.doubled
         assert not judgement.invented

@@ -1,5 +1,6 @@
 """A backup made while the hub works, and put in the place of the database later."""
 
+import json
 import shutil
 import stat
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from edgeagent.contracts.reports.status import StatusReport
 from tests.acceptance.disks import checked
 from tests.support.agents_burst import Judgement
 from tests.support.agents_venue import Venue
+from tests.support.brokers import wait_until
 from tests.support.stores import query
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("R2", "T8")]
@@ -24,33 +26,39 @@ def venue(tmp_path: Path) -> Iterator[Venue]:
         yield running
 
 
+def restored(venue: Venue, name: str) -> None:
+    """Put a backup back by the command line, and start the agent."""
+    running = venue.agent.run("backup", "restore", name, "--yes")
+    assert running.returncode == 1
+    assert "systemctl stop edgeagent" in running.stderr
+    assert venue.agent.stop() == 0
+    done = venue.agent.run("backup", "restore", name, "--yes")
+    assert done.returncode == 0, done.stderr
+    venue.agent.start()
+
+
 def test_a_backup_made_in_a_burst_is_whole_and_restored_is_another_life(venue: Venue, tmp_path: Path) -> None:
-    (tmp_path / "safe").mkdir(mode=0o700)
-    file, device, epoch = tmp_path / "safe" / "hub.db", venue.devices[0], venue.cloud.epoch
+    (tmp_path / "stick").mkdir(mode=0o700)
+    device, epoch = venue.devices[0], venue.cloud.epoch
     done = venue.order(device, ActionName.TOGGLE)
     venue.end_of(done)
     burst = venue.burst(3000)
 
-    made = venue.agent.run("backup", str(file))
-    again = venue.agent.run("backup", str(file))
+    made = venue.agent.run("backup", "create", "--to", str(tmp_path / "stick"), "--json")
     burst.finish()
     later = venue.order(device, ActionName.TOGGLE)
     venue.end_of(later)
     venue.catch_up()
     assert venue.judgement() == Judgement()
-    assert venue.agent.stop() == 0
     assert made.returncode == 0, made.stderr
-    assert "whole" in made.stdout
-    assert again.returncode == 1
-    assert "is there already" in again.stderr
+    report = json.loads(made.stdout)
+    file = Path(report["path"]) / "hub.db"
+    assert Path(report["path"]).parent == tmp_path / "stick"
+    assert (report["hub"], report["epoch"], report["has_keys"]) == ("venue-7", epoch, True)
     assert checked(file) == "ok"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert query(venue.agent.database, "SELECT subject FROM audit WHERE kind = 'backed_up'") == [("hub.db",)]
-
-    for suffix in ("-wal", "-shm"):
-        venue.agent.database.with_name(f"hub.db{suffix}").unlink(missing_ok=True)
-    shutil.copy2(file, venue.agent.database)
-    venue.agent.start()
+    assert report["name"] in venue.agent.run("backup", "list").stdout
+    restored(venue, report["name"])
 
     status: StatusReport = venue.agent.status()
     assert status.epoch != epoch
@@ -59,5 +67,42 @@ def test_a_backup_made_in_a_burst_is_whole_and_restored_is_another_life(venue: V
     # What was carried out after the backup is not carried out again.
     venue.agent.wait_for_broker()
     assert venue.effects(device, ActionName.TOGGLE) == 2
+    [kept] = [path for path in venue.agent.state_dir.iterdir() if path.name.startswith("replaced-")]
+    assert query(kept / "hub.db", "SELECT subject FROM audit WHERE kind = 'backed_up'") == [(report["name"],)]
     assert venue.agent.stop() == 0
     assert venue.audit_break() is None
+
+
+@pytest.mark.threat("T4")
+@pytest.mark.requirement("H1")
+def test_a_backup_on_a_new_card_does_nothing_again_though_nothing_beside_it_remembers(
+    venue: Venue, tmp_path: Path
+) -> None:
+    """Nor one that is put back before the hourly mark has told of what was done since."""
+    (tmp_path / "stick").mkdir(mode=0o700)
+    device, epoch = venue.devices[0], venue.cloud.epoch
+    made = json.loads(venue.agent.run("backup", "create", "--to", str(tmp_path / "stick"), "--json").stdout)
+    key = (venue.agent.state_dir / "hub.key").read_bytes()
+    done = venue.sign(device, ActionName.TOGGLE)
+    venue.cloud.send(done.envelope)
+    venue.end_of(done)
+    assert venue.effects(device, ActionName.TOGGLE) == 1
+    venue.agent.kill()
+    for path in list(venue.agent.state_dir.iterdir()):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    put_back = venue.agent.run("backup", "restore", made["path"], "--yes")
+    assert put_back.returncode == 0, put_back.stderr
+    venue.agent.start()
+
+    status: StatusReport = venue.agent.status()
+    assert status.epoch != epoch
+    assert (venue.agent.state_dir / "hub.key").read_bytes() == key
+    assert [entry.device for entry in venue.agent.devices().devices] == [device]
+    wait_until(lambda: venue.cloud.epoch == status.epoch, "the hello of the new epoch")
+    with pytest.raises(Exception, match="wrong_epoch"):
+        venue.cloud.send(done.envelope)
+    venue.agent.wait_for_broker()
+    assert venue.effects(device, ActionName.TOGGLE) == 1
+    venue.end_of(venue.order(device, ActionName.TOGGLE))
+    assert venue.effects(device, ActionName.TOGGLE) == 2

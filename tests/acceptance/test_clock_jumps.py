@@ -140,7 +140,6 @@ def test_what_waits_for_the_time_outlives_every_jump_and_is_done_when_a_person_s
         wait_until(
             lambda: states(venue) == {"succeeded": 1, "superseded": ROWS - 1},
             "what waited to be done",
-            within=60,
         )
         assert venue.effects(PLUG, ActionName.TOGGLE) == len(JUMPS) + 1
         venue.catch_up()
@@ -179,9 +178,7 @@ def test_once_the_time_is_proven_a_jump_changes_nothing(tmp_path: Path) -> None:
         assert effects(venue) == venue.effects(PLUG, ActionName.REBOOT) == 0
         venue.plug_in()
 
-        wait_until(
-            lambda: states(venue) == {"succeeded": PLUGS, "refused": 1}, "what waited to be done", within=60
-        )
+        wait_until(lambda: states(venue) == {"succeeded": PLUGS, "refused": 1}, "what waited to be done")
         assert effects(venue) == PLUGS
         assert query(venue.agent.database, "SELECT reason FROM inbox WHERE state = 'refused'") == [
             ("expired",)

@@ -7,13 +7,14 @@ from typing import Final
 import pytest
 
 from edgeagent.ports.crash import CrashPoint
-from tests.acceptance import test_killed_agent, test_killed_scene, test_worker
+from tests.acceptance import test_enrolled_hub, test_killed_agent, test_killed_scene, test_worker
 
 PRODUCT: Final = Path(__file__).parents[2] / "edgeagent"
 KILLED_AT: Final = {
     *test_killed_agent.DEATHS,
     *(point for point, _ in test_killed_scene.DEATHS),
     *test_worker.DEATHS,
+    *test_enrolled_hub.DEATHS,
 }
 
 pytestmark = pytest.mark.requirement("R5")

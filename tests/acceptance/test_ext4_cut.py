@@ -1,7 +1,11 @@
-"""The power of the disk under the agent is cut in the middle of a burst, again and again (SPEC R1).
+"""The power is cut in the middle of a burst, again and again, and at last the disk's alone (SPEC R1).
 
 The file system is a real one, with a journal of its own. The broker goes on: whatever it was told to forget
 has to come from the disk.
+
+Power takes the agent with its disk. So it stands still first: Linux 6.18 may answer a sync that is under way
+when ext4 is shut down with success although nothing was written (5 of 400 cuts), and an agent that lived on
+would pass that on to the broker, as none does whose machine is dark.
 """
 
 from collections.abc import Iterator
@@ -42,8 +46,13 @@ def test_a_disk_that_loses_its_power_keeps_everything_that_was_acknowledged(
         for cut in range(1, CUTS + 1):
             toggles.append(venue.order(venue.devices[0], ActionName.TOGGLE))
             venue.progress(cut * BURST // (CUTS + 2))
-            disk.cut()
-            if cut == CUTS:
+            if cut < CUTS:
+                venue.agent.stops()
+                disk.cut()
+            else:
+                venue.agent.stops_between_calls()
+                disk.cut()
+                venue.agent.goes_on()
                 wait_until(lambda: "does not take readings" in venue.agent.log, "the agent to notice")
             venue.agent.kill()
             disk.come_back()

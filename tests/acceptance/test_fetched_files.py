@@ -68,7 +68,7 @@ def test_what_was_taken_back_is_refused_though_it_lies_here(
 
     repository.lists("plugs")
     repository.signs_timestamp()
-    wait_until(lambda: "revoked" in agent.run("artifacts", "list").stdout, "the revocation", within=60)
+    wait_until(lambda: "revoked" in agent.run("artifacts", "list").stdout, "the revocation")
     refused = agent.run("artifacts", "fetch", ID)
     unknown = agent.run("artifacts", "fetch", "plug-9")
 

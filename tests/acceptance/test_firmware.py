@@ -79,7 +79,7 @@ def test_a_plug_is_updated_by_the_worker(venue: UpdatingVenue) -> None:
     venue.opens(PLUG)
 
     order = venue.installs(PLUG, NEW.name)
-    wait_until(lambda: "installing" in venue.stages(order), "the update to be under way", within=30)
+    wait_until(lambda: "installing" in venue.stages(order), "the update to be under way")
     refused = venue.agent.run("firmware", "cancel", order.command.id, "--reason", "guests are here")
     receipt = venue.end_of(order)
 
@@ -161,7 +161,7 @@ def test_a_worker_that_is_killed_in_the_middle_is_followed_and_nothing_is_set_of
     venue.opens(PLUG)
     second = venue.new_worker()
     order = venue.installs(PLUG, NEW.name)
-    wait_until(lambda: stage in venue.stages(order), f"the update to be {stage}", within=30)
+    wait_until(lambda: stage in venue.stages(order), f"the update to be {stage}")
 
     venue.worker.kill()
     second.start()

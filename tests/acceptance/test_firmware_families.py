@@ -137,7 +137,7 @@ def test_devices_that_fetch_by_themselves_end_by_the_version_that_runs(tmp_path:
 
         wanted = {good: RELAY, loops: RELAY, strays: MISNAMED, back: PICTURE, cut: PICTURE, stopped: PICTURE}
         orders = {device: venue.installs(device, image.name) for device, image in wanted.items()}
-        wait_until(lambda: "installing" in venue.stages(orders[stopped]), "the update to stall", within=30)
+        wait_until(lambda: "installing" in venue.stages(orders[stopped]), "the update to stall")
         called_off = cancels(venue, orders[stopped])
         found = ends(venue, orders)
 
@@ -189,12 +189,12 @@ def test_behind_a_bridge_one_after_the_other_is_updated_called_off_and_ends_when
     updated, refused = ends(venue, lamps), venue.end_of(low)
 
     stalled = venue.installs(STALLED, SOCKET.name)
-    wait_until(lambda: "installing" in venue.stages(stalled), "the first plug to stall", within=30)
+    wait_until(lambda: "installing" in venue.stages(stalled), "the first plug to stall")
     status, said = cancels(venue, stalled)
     aborted = venue.end_of(stalled)
 
     restarted = venue.installs(RESTARTED, SOCKET.name)
-    wait_until(lambda: "installing" in venue.stages(restarted), "the second plug to stall", within=30)
+    wait_until(lambda: "installing" in venue.stages(restarted), "the second plug to stall")
     venue.fleet.does("reboot")
     forgotten = venue.end_of(restarted)
 

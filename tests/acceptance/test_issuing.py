@@ -31,6 +31,7 @@ class Business:
         self.folder = folder
         self.url = f"http://{HOST}:{free_port()}"
         self._stack = ExitStack()
+        (folder / "passphrase").touch(mode=0o600)
         (folder / "passphrase").write_text("correct horse battery")
 
     def __enter__(self) -> Self:
@@ -75,7 +76,7 @@ class Business:
 
     def watches(self, command: str) -> Said:
         """Wait for a command's end."""
-        return typed("issuer", "command", "watch", HUB, command, "--within", "30s", *map(str, self.login))
+        return typed("issuer", "command", "watch", HUB, command, "--within", "2m", *map(str, self.login))
 
     def admits(self) -> None:
         """Let the plug in, which is off."""

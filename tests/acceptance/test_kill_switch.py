@@ -42,7 +42,7 @@ class Guard:
         self._order.write_text(signed.out)
         sent = typed("issuer", "send", str(self._order), *self._login)
         assert sent.status == 0, sent.err
-        return typed("issuer", "watch", HUB, sent.out.split()[0], "--within", "30s", *self._login)
+        return typed("issuer", "watch", HUB, sent.out.split()[0], "--within", "2m", *self._login)
 
 
 def test_what_is_stopped_from_afar_stays_stopped_through_a_kill_until_it_is_resumed(venue: Venue) -> None:

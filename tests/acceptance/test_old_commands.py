@@ -113,7 +113,7 @@ def test_a_command_that_waits_for_an_absent_plug_expires_and_is_not_done_when_it
     venue.unplug()
     wait_until(lambda: venue.agent.device(PLUG).online is False, "the plug to be gone")
 
-    toggle = venue.sign(PLUG, ActionName.TOGGLE, valid_for=timedelta(seconds=1))
+    toggle = venue.sign(PLUG, ActionName.TOGGLE, valid_for=timedelta(seconds=5))
     queue.lend(toggle.envelope)
     queue.wait_until_taken()
     assert ended(venue, toggle) == (Outcome.EXPIRED, Reason.EXPIRED)
@@ -169,7 +169,7 @@ def test_an_earlier_command_that_is_held_back_until_a_later_one_is_done_is_super
 
 
 @pytest.mark.requirement("T8")
-@pytest.mark.threat("T4")
+@pytest.mark.threat("T4", "T26")
 def test_a_hub_that_has_lost_its_database_does_nothing_that_was_signed_for_the_old_one(
     venue: Venue, queue: ReplayingQueue
 ) -> None:

@@ -47,6 +47,7 @@ def agent(tmp_path: Path, desk: Desk) -> Iterator[AgentProcess]:
             'refresh = "1s"',
         ]
         process.config.write_text("\n".join([*kept, ""]), "utf-8")
+        process.has_fetching_unit()
         yield process
 
 
@@ -68,7 +69,7 @@ def listed(agent: AgentProcess) -> dict[str, str]:
 
 def wait_for(agent: AgentProcess, standing: str) -> None:
     """Wait until the agent says this of the plug's firmware, and of nothing else."""
-    wait_until(lambda: listed(agent) == {PLUG: standing}, f"{PLUG} to be {standing}", within=60)
+    wait_until(lambda: listed(agent) == {PLUG: standing}, f"{PLUG} to be {standing}")
 
 
 def test_an_artifact_from_its_signature_to_its_revocation(desk: Desk, agent: AgentProcess) -> None:
@@ -151,7 +152,7 @@ def test_a_repository_that_is_put_back_brings_no_revoked_artifact_back(
 
     for path, content in before.items():
         path.write_bytes(content)
-    wait_until(lambda: "timestamp" in agent.status().policy.problem, "the refusal", within=60)
+    wait_until(lambda: "timestamp" in agent.status().policy.problem, "the refusal")
     agent.kill()
     agent.start()
     kept = listed(agent)

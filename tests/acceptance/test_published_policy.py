@@ -111,11 +111,11 @@ def test_a_folder_that_is_put_back_to_an_earlier_state_changes_nothing(
 
     shutil.rmtree(repository.folder)
     earlier.rename(repository.folder)
-    wait_until(lambda: "timestamp" in agent.status().policy.problem, "the refusal", within=60)
+    wait_until(lambda: "timestamp" in agent.status().policy.problem, "the refusal")
     agent.kill()
     shutil.rmtree(agent.state_dir / "policy-fetch", ignore_errors=True)
     agent.start()
-    wait_until(lambda: "timestamp" in agent.status().policy.problem, "the refusal again", within=60)
+    wait_until(lambda: "timestamp" in agent.status().policy.problem, "the refusal again")
     status, health = agent.status(), agent.run("health")
     agent.stop()
 
@@ -158,7 +158,7 @@ def test_an_agent_whose_root_file_is_lost_starts_and_says_so(
 
     agent.start()
     checked = agent.run("config", "check")
-    wait_until(lambda: "first root" in agent.run("health").stdout, "the reason", within=60)
+    wait_until(lambda: "first root" in agent.run("health").stdout, "the reason")
     agent.stop()
 
     assert checked.returncode == 78

@@ -102,7 +102,7 @@ def test_its_ten_lines_bring_a_hub_to_life_and_switch_a_plug(folder: Path) -> No
         finally:
             if agent is not None:
                 os.killpg(agent.pid, signal.SIGTERM)
-                agent.wait(30)
+                agent.wait(60)
 
         assert len(lines) == 10
         assert "succeeded" in told[f"edgeagent send {PLUG} power on=yes"]
@@ -126,6 +126,8 @@ def _type(folder: Path, line: str) -> str:
 
     if "devices admit" in line:
         wait_until(lambda: PLUG in _type(folder, "edgeagent devices list"), "the plug to show itself")
+    if line == "edgeagent health":
+        wait_until(lambda: typed().returncode == 0, "the hub to be well")
     done = typed()
     assert done.returncode == 0, (line, done.stdout, done.stderr)
     return done.stdout
@@ -149,7 +151,7 @@ def _run(folder: Path, line: str) -> "subprocess.Popen[bytes]":
         )
         return asked.returncode == 0 and '"connected": true' in asked.stdout
 
-    wait_until(connected, "the agent to reach its broker", within=30)
+    wait_until(connected, "the agent to reach its broker")
     return agent
 
 
@@ -192,7 +194,7 @@ async def test_its_python_leads_from_a_backend_to_a_verified_receipt(folder: Pat
                 await switch_on(server.url, HubId("hub-1"), DeviceId(PLUG), PrivateKey.new().public)
         finally:
             os.killpg(agent.pid, signal.SIGTERM)
-            agent.wait(30)
+            agent.wait(60)
 
     assert isinstance(receipt, Receipt)
     assert receipt.outcome is Outcome.SUCCEEDED
@@ -205,6 +207,7 @@ def test_its_lines_about_firmware_bring_a_plug_to_another_version(folder: Path) 
     plug = folder / "plug.toml"
     plug.write_text(_PLUG_FILE)
     (folder / "tasmota.bin").write_bytes(a_tasmota_image())
+    (folder / "secret").touch(mode=0o600)
     (folder / "secret").write_text("correct horse battery\n")
     with (
         Mosquitto(folder / "broker") as broker,
@@ -224,7 +227,7 @@ def test_its_lines_about_firmware_bring_a_plug_to_another_version(folder: Path) 
                 told[line] = _type(folder, line)
         finally:
             os.killpg(agent.pid, signal.SIGTERM)
-            agent.wait(30)
+            agent.wait(60)
         flash = appliances.state(PLUG)["flash"]
 
     assert "is here, whole" in told["edgeagent artifacts fetch plug-14.2.0"]

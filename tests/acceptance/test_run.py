@@ -17,9 +17,12 @@ from typing import Final
 import pytest
 
 from firmware_sim.venue.command_line import main
+from tests.support.containers import missing
 
 ROOT: Final = Path(__file__).parents[2]
-LONG: Final = pytest.mark.timeout(300)
+ELSEWHERE: Final = pytest.mark.skipif(
+    missing() is None, reason="it is played on a bare machine: tests/packaging/test_bare_machine.py"
+)
 
 
 @pytest.mark.parametrize(
@@ -105,13 +108,12 @@ def _parent(pid: int) -> int | None:
     return int(status.rpartition(")")[2].split()[1])
 
 
-@LONG
 @pytest.mark.slow
 @pytest.mark.requirement(
     "Q1", "Q2", "Q3", "T4", "T5", "T7", "C2", "I3", "R5", "U1", "M7", "F6", "W1", "B4", "B5"
 )
 @pytest.mark.requirement("F1", "F2", "F4", "F5")
-@pytest.mark.parametrize("broker", ["mosquitto", "iotcore"])
+@pytest.mark.parametrize("broker", [pytest.param("mosquitto", marks=ELSEWHERE), "iotcore"])
 def test_a_venue_plays_all_chapters_and_everything_is_true(broker: str, short: Path) -> None:
     with venue(short, "--once", "--broker", broker) as running:
         status = running.ended()
@@ -130,7 +132,6 @@ def test_a_venue_plays_all_chapters_and_everything_is_true(broker: str, short: P
     assert list(short.iterdir()) == []
 
 
-@LONG
 @pytest.mark.slow
 def test_a_second_effect_in_the_journal_makes_the_venue_end_with_1(short: Path) -> None:
     kept = short / "kept"
@@ -157,7 +158,6 @@ def test_a_second_effect_in_the_journal_makes_the_venue_end_with_1(short: Path) 
     assert (kept / "hub" / "state" / "hub.db").exists()
 
 
-@LONG
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "moment", "status"),
@@ -182,7 +182,6 @@ def test_a_venue_that_is_stopped_in_the_middle_leaves_nothing_behind(
     assert list(short.iterdir()) == []
 
 
-@LONG
 @pytest.mark.slow
 def test_a_venue_whose_party_breaks_says_so_and_leaves_nothing_behind(short: Path) -> None:
     with venue(short, "--once") as running:

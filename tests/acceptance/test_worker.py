@@ -41,7 +41,7 @@ def onlooker(venue: WorkedVenue) -> Iterator[Device]:
 
 def toggles(onlooker: Device) -> int:
     """How often the broker was given the toggle."""
-    return sum(heard.payload == b"TOGGLE" for heard in onlooker.hears())
+    return sum(heard.payload == b"TOGGLE" for heard in onlooker.hears_out("cmnd/nobody/mark"))
 
 
 def holders(venue: WorkedVenue) -> list[str]:
@@ -165,7 +165,7 @@ def test_who_wakes_when_another_has_the_lock_does_not_free_it(venue: WorkedVenue
     wait_until(lambda: bool(holders(venue)), "the stopped worker to be lent the command")
     venue.fleet.does("fault", PLUG, fault={"fault": "silent", "way": "said"})
     second.start()
-    wait_until(lambda: venue.effects(PLUG, ActionName.TOGGLE) == 1, "the second to act", within=20)
+    wait_until(lambda: venue.effects(PLUG, ActionName.TOGGLE) == 1, "the second to act")
     [holder] = holders(venue)
     assert holder.endswith(f":{second.pid}")
 
@@ -197,7 +197,9 @@ def test_a_worker_that_is_killed_before_it_sends_burns_no_attempt_and_is_followe
     first.kill()
     receipt = venue.end_of(toggle, within=20)
 
-    assert (receipt.outcome, receipt.attempts, receipt.fence) == (Outcome.SUCCEEDED, 1, 2)
+    assert (receipt.outcome, receipt.attempts) == (Outcome.SUCCEEDED, 1)
+    # One of its connections may be lent it before that one's end is heard, too.
+    assert receipt.fence > 1
     assert venue.effects(PLUG, ActionName.TOGGLE) == 1
 
 

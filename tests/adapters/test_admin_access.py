@@ -105,7 +105,7 @@ class Door:
         """Ask as somebody who belongs to these groups."""
         words = [sys.executable, "-c", _ASK, str(self.path), ",".join(map(str, groups)), method, target]
         done = await asyncio.to_thread(
-            subprocess.run, words, capture_output=True, text=True, check=True, timeout=30, cwd="/"
+            subprocess.run, words, capture_output=True, text=True, check=True, timeout=60, cwd="/"
         )
         status, _, body = done.stdout.partition("\n")
         return Said(status, body)

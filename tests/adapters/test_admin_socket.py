@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 
 from edgeagent.adapters.admin.hub_routes import hub_routes
+from edgeagent.adapters.admin.route import Asked, Role, Route
 from edgeagent.adapters.admin.socket import AdminSocket
 from edgeagent.contracts.door import Contract, decode
 from edgeagent.contracts.reports.commands import CommandsReport
@@ -261,6 +262,26 @@ class TestTheSocket:
 
         async with open_door(tmp_path, folder) as door:
             assert (await door.asks("GET", "/v1/status")).status == 200
+
+    async def test_whoever_waits_for_an_answer_does_not_hold_the_agents_stop_up(self, folder: Path) -> None:
+        """Whatever has not ended after half a minute is killed by systemd, in the middle of all."""
+        asked = asyncio.Event()
+
+        async def waits(_asked: Asked) -> Contract:
+            asked.set()
+            await asyncio.Event().wait()
+            raise AssertionError("nobody rings")
+
+        admin = AdminSocket(folder / "admin.sock", [Route("GET", "/v1/wait", Role.VIEW, waits)])
+        await admin.open()
+        connector = aiohttp.UnixConnector(str(folder / "admin.sock"))
+        async with aiohttp.ClientSession(connector=connector) as session:
+            answer = asyncio.create_task(session.get("http://localhost/v1/wait").__aenter__())
+            await asked.wait()
+            async with asyncio.timeout(20):
+                await admin.close()
+            with pytest.raises(aiohttp.ClientConnectionError):
+                await answer
 
     async def test_it_is_gone_when_the_door_is_closed(self, tmp_path: Path, folder: Path) -> None:
         async with open_door(tmp_path, folder) as door:

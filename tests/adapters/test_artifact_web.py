@@ -5,15 +5,17 @@ import os
 import ssl
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from edgeagent.adapters.artifacts.addresses import CheckedResolver, ForbiddenAddressError, is_allowed
-from edgeagent.adapters.artifacts.errand import Bounds, Errand
+from edgeagent.adapters.artifacts.errand import Errand
+from edgeagent.adapters.artifacts.opening import note_tag, opened, tag_of
 from edgeagent.adapters.artifacts.part import Part
 from edgeagent.adapters.artifacts.web import download
-from edgeagent.contracts.fetching import FetchTrouble
+from edgeagent.contracts.fetching import Bounds, FetchTrouble
 from edgeagent.ports.artifacts import FetchError
 from tests.support.bad_servers import BINARY, drips, hangs_after, serves
 from tests.support.fetching import signed_file, some_bytes
@@ -34,21 +36,30 @@ pytestmark = pytest.mark.requirement("F2")
 
 CONTENT = some_bytes(200_000)
 FILE = signed_file(CONTENT)
+PATIENT = Bounds(reserve=0)
 QUICK = Bounds(idle=timedelta(milliseconds=300), reserve=0)
 
 
-async def comes(folder: Path, place: str, *, bounds: Bounds = QUICK, **further: Path | str) -> bytes:
+async def comes(folder: Path, place: str, *, bounds: Bounds = PATIENT, **further: bytes | str) -> bytes:
     """What lies there afterwards."""
     told: list[int] = []
-    errand = Errand(place=place, file=FILE, tell=told.append, bounds=bounds, **further)  # type: ignore[arg-type]
     path = folder / FILE.sha256
-    with Part(path, FILE.length, bounds.reserve) as part:
+    handle = opened(path)
+    errand = Errand(
+        place=place,
+        file=FILE,
+        tell=told.append,
+        tell_tag=partial(note_tag, handle),
+        bounds=bounds,
+        **further,  # type: ignore[arg-type]
+    )
+    with Part(handle, FILE.length, bounds.reserve, tag_of(handle)) as part:
         await download(errand, part)
     assert told == sorted(told)
     return path.read_bytes()
 
 
-async def fails(folder: Path, place: str, *, bounds: Bounds = QUICK, **further: Path | str) -> FetchError:
+async def fails(folder: Path, place: str, *, bounds: Bounds = PATIENT, **further: bytes | str) -> FetchError:
     with pytest.raises(FetchError) as why:
         await comes(folder, place, bounds=bounds, **further)
     return why.value
@@ -176,8 +187,10 @@ async def test_a_redirect_within_the_origin_is_followed(tmp_path: Path) -> None:
 async def test_what_is_not_the_file_is_told_by_its_kind(
     tmp_path: Path, script: Script, trouble: FetchTrouble
 ) -> None:
+    # One of them says nothing more; nobody else is to be hurried.
+    bounds = QUICK if trouble is FetchTrouble.TOO_SLOW else PATIENT
     async with Portal(script) as portal:
-        failed = await fails(tmp_path, portal.url)
+        failed = await fails(tmp_path, portal.url, bounds=bounds)
 
     assert failed.trouble is trouble
     assert str(failed).isprintable()
@@ -198,7 +211,7 @@ async def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
 
 @pytest.mark.threat("T38")
 async def test_a_server_that_drips_is_given_up(tmp_path: Path) -> None:
-    bounds = Bounds(window=timedelta(milliseconds=200), least_rate=1000, reserve=0)
+    bounds = Bounds(window=timedelta(seconds=1), least_rate=1000, reserve=0)
 
     async with Portal(drips(CONTENT, pause=0.01)) as portal:
         failed = await fails(tmp_path, portal.url, bounds=bounds)
@@ -251,7 +264,7 @@ async def test_a_certificate_that_is_not_in_order_is_refused(
     files = authority.issues("repository", **how)  # type: ignore[arg-type]
 
     async with Portal(serves(CONTENT), tls=server_context(files)) as portal:
-        failed = await fails(tmp_path, portal.url, ca_file=authority.file)
+        failed = await fails(tmp_path, portal.url, authorities=authority.file.read_bytes())
 
     assert failed.trouble is FetchTrouble.TLS
     assert told in str(failed)
@@ -263,9 +276,9 @@ async def test_only_the_configured_authorities_count(tmp_path: Path) -> None:
     ours, theirs = Authority(tmp_path / "a", "ours"), Authority(tmp_path / "b", "theirs")
     context: ssl.SSLContext = server_context(theirs.issues("repository"))
     async with Portal(serves(CONTENT), tls=context) as portal:
-        failed = await fails(tmp_path, portal.url, ca_file=ours.file)
+        failed = await fails(tmp_path, portal.url, authorities=ours.file.read_bytes())
         asked = list(portal.asked)
-        came = await comes(tmp_path, portal.url, ca_file=theirs.file)
+        came = await comes(tmp_path, portal.url, authorities=theirs.file.read_bytes())
 
     assert (failed.trouble, asked) == (FetchTrouble.TLS, [])
     assert came == CONTENT
@@ -341,16 +354,16 @@ def test_a_part_that_is_no_file_of_its_own_is_not_written_to(tmp_path: Path, kin
     make[kind]()
 
     with pytest.raises(FetchError):
-        Part(path, 10, 0)
+        opened(path)
 
     assert other.read_bytes() == b"mine"
 
 
 def test_one_process_at_a_time_adds_to_a_part(tmp_path: Path) -> None:
     path = tmp_path / FILE.sha256
-    with Part(path, 10, 0) as part:
+    with Part(opened(path), 10, 0) as part:
         with pytest.raises(FetchError) as why:
-            Part(path, 10, 0)
+            opened(path)
         part.append(b"12345")
 
     assert why.value.trouble is FetchTrouble.BUSY
@@ -358,7 +371,7 @@ def test_one_process_at_a_time_adds_to_a_part(tmp_path: Path) -> None:
 
 
 def test_a_part_never_grows_beyond_what_was_signed(tmp_path: Path) -> None:
-    with Part(tmp_path / FILE.sha256, 10, 0) as part:
+    with Part(opened(tmp_path / FILE.sha256), 10, 0) as part:
         part.append(b"1234567890")
         with pytest.raises(FetchError, match="longer than the 10 bytes"):
             part.append(b"1")

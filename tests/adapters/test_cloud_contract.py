@@ -165,7 +165,7 @@ async def test_a_waiting_lease_is_given_a_new_command(case: Case) -> None:
 
     offered = await case.offer()
 
-    [delivery] = await asyncio.wait_for(waiting, 20)
+    [delivery] = await asyncio.wait_for(waiting, 60)
     assert delivery.envelope == offered
 
 
@@ -262,4 +262,4 @@ async def test_a_fake_cloud_that_goes_down_lets_nobody_wait() -> None:
     cloud.goes_down()
 
     with pytest.raises(LinkError):
-        await asyncio.wait_for(waiting, 10)
+        await asyncio.wait_for(waiting, 60)

@@ -356,7 +356,7 @@ async def test_an_acknowledgement_that_answers_about_others_is_none() -> None:
 
 
 async def test_nothing_to_settle_asks_nothing_and_much_is_asked_in_portions() -> None:
-    async with facing(says_nothing(), total_timeout=SECOND / 5) as (queue, portal):
+    async with facing(says_nothing(), total_timeout=SECOND) as (queue, portal):
         await queue.acknowledge([])
         with pytest.raises(LinkError):
             await queue.acknowledge([f"{number:032x}" for number in range(100)])

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from edgeagent.adapters.artifacts.trusting import trusting
 from edgeagent.adapters.cloud.https import HttpsQueue
 from edgeagent.adapters.cloud.settings import CloudSettings, Token
+from edgeagent.adapters.cloud.tls import Trust
 from edgeagent.ids import hub_id
 from edgeagent.issuer.client import IssuerClient
 from edgeagent.ports.links import LinkError, Trouble
@@ -50,24 +52,34 @@ async def test_the_real_server_over_tls_is_believed_by_its_authority(tmp_path: P
         refused = await trouble(stranger)
         async with IssuerClient(reading, real_clock()) as cloud:
             [record, *_] = (await cloud.hub(hub.id, epoch=records(hub.id, 1).epoch)).streams
+        seen, unseen = queue.certificate_until, stranger.certificate_until
+        # Told of another authority and token while it runs, it goes by these from then on.
+        stranger.adopt(server.settings(hub.token, ca_file=authority.file))
+        again = await stranger.upload(records(hub.id, 1, 2))
+        stranger.adopt(server.settings("a-token-that-nobody-has-given", ca_file=authority.file))
+        unknown = await trouble(stranger)
         await queue.close()
         await stranger.close()
 
-    assert answer.taken == {1, 2}
-    assert refused.trouble is Trouble.TLS
+    assert answer.taken == again.taken == {1, 2}
+    assert (refused.trouble, unknown.trouble) == (Trouble.TLS, Trouble.LOGIN)
     assert record.stored == 2
+    # When the server's certificate ends is known from then on, for health.
+    assert seen is not None
+    assert seen > real_clock().wall().best
+    assert unseen is None
 
 
 @pytest.mark.requirement("U4", "R8")
 @pytest.mark.parametrize(
-    ("how", "told"),
+    ("how", "kind", "told"),
     [
-        pytest.param({"valid": -timedelta(days=1)}, "expired", id="expired"),
-        pytest.param({"host": "elsewhere.example"}, "localhost", id="another host's"),
+        pytest.param({"valid": -timedelta(days=1)}, Trouble.TLS_EXPIRED, "expired", id="expired"),
+        pytest.param({"host": "elsewhere.example"}, Trouble.TLS, "localhost", id="another host's"),
     ],
 )
 async def test_a_certificate_that_is_not_in_order_is_refused_and_nothing_is_sent(
-    tmp_path: Path, how: dict[str, object], told: str
+    tmp_path: Path, how: dict[str, object], kind: Trouble, told: str
 ) -> None:
     authority = Authority(tmp_path)
     files = authority.issues("queue", **how)  # type: ignore[arg-type]
@@ -77,7 +89,7 @@ async def test_a_certificate_that_is_not_in_order_is_refused_and_nothing_is_sent
     ):
         failed = await trouble(queue)
 
-    assert failed.trouble is Trouble.TLS
+    assert failed.trouble is kind
     assert told in str(failed)
     assert portal.asked == []
 
@@ -192,5 +204,8 @@ async def test_nothing_is_read_from_the_environment(monkeypatch: pytest.MonkeyPa
     assert elsewhere.asked == []
 
 
-def test_old_tls_is_not_spoken() -> None:
-    assert ssl.create_default_context().minimum_version >= ssl.TLSVersion.TLSv1_2
+async def test_old_tls_is_not_spoken_whatever_the_interpreter_would() -> None:
+    queue = await Trust(CloudSettings(url="https://queue.example", token=TOKEN)).context()
+
+    assert queue.minimum_version is ssl.TLSVersion.TLSv1_2
+    assert trusting(None).minimum_version is ssl.TLSVersion.TLSv1_2

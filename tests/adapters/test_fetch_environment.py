@@ -1,8 +1,10 @@
 """What a process that fetches from strangers is told: what it needs, and no secret."""
 
+from pathlib import Path
+
 import pytest
 
-from edgeagent.ports.fetch_environment import environment
+from edgeagent.adapters.fetcher.environment import environment
 
 pytestmark = [pytest.mark.requirement("F2"), pytest.mark.threat("T39")]
 
@@ -17,5 +19,6 @@ def test_what_is_not_known_to_be_needed_does_not_go_along() -> None:
     others = {"https_proxy": "http://elsewhere:1", "ALL_PROXY": "http://elsewhere:2", "LD_PRELOAD": "evil.so"}
     ours = needed | told_to_us | others | {"EDGEAGENT_TOKEN": "secret"}
 
-    assert environment(ours, None) == needed
-    assert environment(ours, "http://proxy:3128") == needed | {"https_proxy": "http://proxy:3128"}
+    told = environment(ours, ["/opt/edgeagent/lib", "/usr/lib/python3"], Path("/tmp/scratch"))  # noqa: S108 - a name
+
+    assert told == needed | {"PYTHONPATH": "/opt/edgeagent/lib:/usr/lib/python3", "TMPDIR": "/tmp/scratch"}  # noqa: S108

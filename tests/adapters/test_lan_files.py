@@ -33,6 +33,8 @@ PLUG = device_id("plug-1")
 DATA = bytes(range(256)) * 400
 LARGE = 24 * 1024 * 1024
 HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+QUICK = timedelta(milliseconds=500)
 
 
 @dataclass
@@ -83,13 +85,14 @@ class Desk:
 
 
 @asynccontextmanager
-async def a_site(folder: Path, *, patience: timedelta = timedelta(seconds=20)) -> AsyncIterator[Desk]:
+async def a_site(folder: Path, *, patience: timedelta = MINUTE) -> AsyncIterator[Desk]:
+    """Where files are offered; who says nothing, or takes nothing, is waited for so long."""
     witness, clock = Witness(), ManualClock()
     settings = LanFilesSettings(
         host="127.0.0.1",
         port=0,
         public="127.0.0.1",
-        first_word=timedelta(milliseconds=500),
+        first_word=patience,
         patience=patience,
     )
     site = LanFiles(settings, clock, witness)
@@ -377,7 +380,7 @@ async def test_an_offer_that_nobody_waits_for_any_more_leaves_nothing_open(desk:
     def slowly() -> int:
         handles.append(content.open_file())
         begun.set()
-        goes_on.wait(10)
+        goes_on.wait(60)
         return handles[-1]
 
     offering = asyncio.create_task(desk.offers(replace(content, open_file=slowly)))
@@ -422,7 +425,7 @@ async def test_an_offer_that_is_made_again_lies_where_it_lay_and_no_other_lies_t
 
 @pytest.mark.slow
 async def test_a_hostile_television_gets_nothing_and_keeps_no_place(tmp_path: Path) -> None:
-    async with a_site(tmp_path, patience=timedelta(milliseconds=300)) as desk:
+    async with a_site(tmp_path, patience=QUICK) as desk:
         offer = await desk.offers(desk.content(bytes(LARGE)))
         wandered = await wander(server(offer))
         crowded = await crowd(server(offer), 20)

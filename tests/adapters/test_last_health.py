@@ -76,6 +76,7 @@ async def test_a_folder_that_takes_no_file_ends_nothing_and_is_told_once(
             for _ in range(3):
                 await desk.hub.passes(MINUTE)
                 await desk.hub.breathes()
+            await eventually(lambda: caplog.messages)
         path.parent.mkdir()
         await desk.hub.passes(MINUTE)
         await eventually(path.exists)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeagent.adapters.mqtt.broker_config import BrokerLimits, read_limits
+from edgeagent.adapters.mqtt.broker_config import BrokerDoor, BrokerLimits, read_door, read_limits
 
 
 def write(folder: Path, text: str) -> Path:
@@ -19,7 +19,7 @@ def test_a_file_that_sets_nothing_means_mosquittos_defaults(tmp_path: Path) -> N
     limits = read_limits(write(tmp_path, "# nothing\n\nlistener 1883\n"))
 
     assert limits == BrokerLimits(
-        queued=1000, in_flight=20, largest=None, persistent=False, saved_every=timedelta(minutes=30)
+        queued=1000, largest=None, persistent=False, saved_every=timedelta(minutes=30)
     )
     assert len(limits.concerns) == 2
 
@@ -28,24 +28,20 @@ def test_what_is_set_counts_and_zero_means_no_limit(tmp_path: Path) -> None:
     limits = read_limits(
         write(
             tmp_path,
-            "persistence true\n"
-            "max_queued_messages 0\n"
-            "max_inflight_messages  0\n"
-            "message_size_limit 8192\n"
-            "  autosave_interval 60\n",
+            "persistence true\nmax_queued_messages 0\nmessage_size_limit 8192\n  autosave_interval 60\n",
         )
     )
 
     assert limits == BrokerLimits(
-        queued=None, in_flight=None, largest=8192, persistent=True, saved_every=timedelta(minutes=1)
+        queued=None, largest=8192, persistent=True, saved_every=timedelta(minutes=1)
     )
     assert limits.concerns == []
 
 
-def test_included_files_count_in_order_and_the_last_word_wins(tmp_path: Path) -> None:
+def test_included_files_count_in_mosquittos_order_and_the_last_word_wins(tmp_path: Path) -> None:
     folder = tmp_path / "conf.d"
     folder.mkdir()
-    (folder / "b.conf").write_text("max_queued_messages 2\n", encoding="utf-8")
+    (folder / "B.conf").write_text("max_queued_messages 2\n", encoding="utf-8")
     (folder / "a.conf").write_text("max_queued_messages 1\ninclude_dir /\n", encoding="utf-8")
     (folder / "c.txt").write_text("max_queued_messages 3\n", encoding="utf-8")
 
@@ -78,3 +74,24 @@ def test_a_file_that_is_missing_or_not_ours_to_read_tells_nothing(tmp_path: Path
     assert read_limits(tmp_path / "none.conf") is None
     if os.geteuid():  # root may read it all the same
         assert read_limits(forbidden) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "door"),
+    [
+        ("# nothing\n", BrokerDoor(anonymous=True, rules=False, is_local=True)),
+        ("listener 1883\n", BrokerDoor(anonymous=False, rules=False, is_local=False)),
+        (
+            "listener 1883\nallow_anonymous true\n",
+            BrokerDoor(anonymous=True, rules=False, is_local=False),
+        ),
+        (
+            "port 1883\nallow_anonymous true\nallow_anonymous false\npassword_file /a\nacl_file /b\n",
+            BrokerDoor(anonymous=False, rules=True, is_local=False),
+        ),
+        ("plugin /a.so\n", BrokerDoor(anonymous=True, rules=True, is_local=True)),
+    ],
+)
+def test_whom_it_lets_in_stands_there_too(tmp_path: Path, text: str, door: BrokerDoor) -> None:
+    assert read_door(write(tmp_path, text)) == door
+    assert read_door(tmp_path / "none.conf") is None

@@ -20,7 +20,7 @@ def listening(address: str) -> Iterator[socket.socket]:
     """A service manager's end of ``$NOTIFY_SOCKET``."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
         channel.bind("\0" + address[1:] if address.startswith("@") else address)
-        channel.settimeout(5)
+        channel.settimeout(60)
         yield channel
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import aiohttp
@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from edgeagent.adapters.web.server import WebServer
 from edgeagent.contracts.door import decode
 from edgeagent.contracts.reports.health import HealthReport, Level
+from edgeagent.doorkeeper import MOST_INSIDE
 from edgeagent.errors import StorageError
 from tests.flows.operating import OperatorDesk, operated_hub
 from tests.support.brokers import free_port
@@ -183,6 +184,24 @@ class TestWhoMayAsk:
             line = await asked_raw(port, b"GET %s HTTP/1.1\r\nHost: %s\r\n\r\n" % (path, host))
 
             assert line.split(b" ")[1] in {b"400", b"403"}
+
+    @pytest.mark.threat("T56")
+    async def test_whoever_only_holds_on_keeps_nobody_out(self, tmp_path: Path) -> None:
+        async with served(tmp_path) as (_, port):
+            holding = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MOST_INSIDE)]
+            for _, writer in holding:
+                # Half a request is none.
+                writer.write(b"GET / HTTP/1.1\r\n")
+
+            answer = await asked(port, "/metrics")
+
+            first, last = holding[0][0], holding[-1][0]
+            assert answer[0] == 200
+            with suppress(ConnectionResetError):
+                assert await first.read() == b""
+            assert not last.at_eof()
+            for _, writer in holding:
+                writer.transport.abort()
 
     async def test_whoever_names_none_is_not(self, tmp_path: Path) -> None:
         async with served(tmp_path) as (_, port):

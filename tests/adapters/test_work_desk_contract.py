@@ -1,4 +1,4 @@
-"""Every ``WorkDesk`` is the same to who works: the desk itself, the wary one, and that behind the socket."""
+"""Every ``WorkDesk`` is the same to who works: the desk itself, with a watchdog, wary, behind a socket."""
 
 import asyncio
 import dataclasses
@@ -27,6 +27,7 @@ from edgeagent.core.saga import Mark, Phase
 from edgeagent.core.work import Claim, Ending, Later, StepName
 from edgeagent.errors import LostRaceError, RejectedError
 from edgeagent.flows.dispatch import Dispatch
+from edgeagent.flows.pulsing import PulsingDesk
 from edgeagent.ids import ReadingName, device_id, label
 from edgeagent.ports.crash import CrashPoint
 from edgeagent.ports.desk import ExpiredError, StoppedError, WorkDesk
@@ -44,6 +45,7 @@ class Way(StrEnum):
     """How whoever works comes to the desk."""
 
     INSIDE = "inside"
+    SEEN = "seen"
     WARY = "wary"
     SOCKET = "socket"
 
@@ -66,6 +68,8 @@ class Shop:
         match self.way:
             case Way.INSIDE:
                 return self.hub.now.desk
+            case Way.SEEN:
+                return PulsingDesk(self.hub.now.desk, self.hub.now.around.pulses, self.hub.clock)
             case Way.WARY:
                 return self.bench.desk
             case Way.SOCKET:

@@ -10,6 +10,8 @@ from typing import Final
 
 import pytest
 
+from edgeagent.adapters.work_socket.client import WorkClient
+from edgeagent.adapters.work_socket.presence import Presence
 from edgeagent.adapters.work_socket.server import MOST_CONNECTIONS, Pace, WorkSocket
 from edgeagent.contracts.door import encode
 from edgeagent.contracts.policy import Level, Tier
@@ -83,7 +85,7 @@ async def liar_of(bench: Bench, lane: Tier = Tier.LOW) -> Liar:
 
 async def is_taken_over(bench: Bench, command_state: tuple[State, bool] = (State.QUEUED, False)) -> bool:
     """Whether what the liar had is another's now, the device to be read afresh."""
-    claim = await asyncio.wait_for(bench.worker().claim(Tier.LOW, "low-2"), 10)
+    claim = await asyncio.wait_for(bench.worker().claim(Tier.LOW, "low-2"), 60)
     return claim.force_refresh and (State.QUEUED, claim.sent) == command_state
 
 
@@ -110,7 +112,7 @@ async def test_a_connection_that_ends_lets_go_of_its_command_at_once(
 
     gone.line.hangs_up()
 
-    claim = await asyncio.wait_for(bench.worker().claim(Tier.LOW, "low-2"), 10)
+    claim = await asyncio.wait_for(bench.worker().claim(Tier.LOW, "low-2"), 60)
     is_sent = step == "sent"
     assert (claim.asked.command, claim.force_refresh) == (command, True)
     assert (claim.sent, claim.attempts) == (is_sent, int(is_sent))
@@ -463,6 +465,45 @@ async def test_a_worker_waits_for_an_agent_that_comes_later(bench: Bench, tv: Te
     assert (await waiting).asked.command == command
     await server.close()
     assert tv.effects == []
+
+
+async def test_an_agent_that_goes_and_comes_is_told_once_by_all_connections_of_a_worker(
+    bench: Bench, tv: Television, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Sixteen of them wait in the worker's process at each restart of the agent."""
+    path = bench.path.with_name("going.sock")
+    told: list[str] = []
+    presence = Presence(path, told.append)
+    desks = [WorkClient(path, lambda: 0.0, presence) for _ in range(3)]
+    caplog.set_level("INFO", "edgeagent.adapters.work_socket.presence")
+    claims = [asyncio.create_task(desk.claim(Tier.LOW, f"low-{each}")) for each, desk in enumerate(desks)]
+
+    # Given they wait at an agent, when it goes
+    first = WorkSocket(path, bench.desk, None, bench.hub.clock)
+    await eventually(lambda: len(told) == 1)
+    await first.open()
+    await eventually(lambda: len(told) == 2)
+    await first.close()
+    await eventually(lambda: len(told) == 3)
+
+    # And another comes, then the line and the log say each of it once, and all of them go on
+    second = WorkSocket(path, bench.desk, None, bench.hub.clock)
+    await second.open()
+    await bench.hub.admits(bench.hub.command(POWER, on=True))
+    await eventually(lambda: any(claim.done() for claim in claims))
+    assert [line.partition(":")[0] for line in told] == [
+        "waits for the agent",
+        "waits for commands, or works them",
+    ] * 2
+    said = [each.message for each in caplog.records if each.name.endswith(".presence")]
+    assert said == ["no agent listens", "agent listens"] * 2
+    assert tv.effects == []
+    for claim in claims:
+        claim.cancel()
+    await asyncio.gather(*claims, return_exceptions=True)
+    for desk in desks:
+        desk.close()
+    await second.close()
 
 
 async def test_an_agent_that_ends_in_the_middle_is_told_as_something_that_passes(

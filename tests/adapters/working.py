@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from edgeagent.adapters.work_socket.client import WorkClient
+from edgeagent.adapters.work_socket.presence import Presence
 from edgeagent.adapters.work_socket.server import WorkSocket
 from edgeagent.contracts.door import Contract, decode, encode
 from edgeagent.contracts.policy import Tier
@@ -75,11 +76,13 @@ class Bench:
         hub: the hub.
         desk: what stands behind the socket.
         path: of the socket.
+        told: what the workers have told people of the agent, each for itself.
     """
 
     hub: Hub
     desk: WaryDesk
     path: Path
+    told: list[str] = field(default_factory=list)
     _workers: list[WorkClient] = field(default_factory=list)
     _strangers: list[Stranger] = field(default_factory=list)
 
@@ -89,7 +92,7 @@ class Bench:
 
     def worker_at(self, path: Path) -> WorkClient:
         """The same, at another socket."""
-        client = WorkClient(path, lambda: 0.0)
+        client = WorkClient(path, lambda: 0.0, Presence(path, self.told.append))
         self._workers.append(client)
         return client
 

@@ -18,7 +18,7 @@ from tests.support.brokers import Mosquitto
 
 _CHUNK: Final = 64 * 1024
 _CLEAN_START: Final = 2
-_DEADLINE: Final = 30.0
+_DEADLINE: Final = 60.0
 
 
 class PoisonedBroker:

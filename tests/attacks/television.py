@@ -13,7 +13,7 @@ from tests.support.brokers import Mosquitto, wait_until
 
 NAME: Final = "tv1"
 PASSWORD: Final = "tv1"  # noqa: S105 - of a broker that lives as long as its test
-_DEADLINE: Final = 15.0
+_DEADLINE: Final = 60.0
 
 
 class Television:

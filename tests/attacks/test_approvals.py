@@ -27,7 +27,7 @@ from tests.support.stores import query
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("T7"), pytest.mark.threat("T48")]
 
 TOGGLE: Final = ActionName.TOGGLE
-SHORT: Final = timedelta(seconds=1)
+SHORT: Final = timedelta(seconds=5)
 WAITS_AGAIN: Final = ("waiting", "needs_approval")
 """As what had begun and may not go on."""
 

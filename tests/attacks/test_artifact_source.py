@@ -52,6 +52,7 @@ def repository(tmp_path: Path) -> Repository:
 def agent(tmp_path: Path, repository: Repository) -> Iterator[AgentProcess]:
     """An agent that knows the listing, and goes on looking."""
     with closing(taking_from(repository, tmp_path / "hub", refresh="1s")) as process:
+        process.has_fetching_unit()
         begins(process)
         yield process
 
@@ -139,7 +140,7 @@ def test_the_listing_stays_and_the_policy_goes_on(
     place.rename(place.parent / "away")
     repository.folder.rename(place)
 
-    wait_until(lambda: agent.status().policy.version == 2, "the next policy", within=60)
+    wait_until(lambda: agent.status().policy.version == 2, "the next policy")
     refused = shown(agent)
     agent.kill()
     shutil.rmtree(place)
@@ -163,7 +164,7 @@ def test_floors_and_versions_of_a_stolen_builders_key_are_taken_back_without_a_v
 ) -> None:
     repository.delegated[ROLE].version = 2**53
     repository.lists("plugs", plug_1=PLUG, evil={**PLUG, "version": "999.0.0", "floor": "999.0.0"})
-    wait_until(lambda: "999.0.0" in {floor.version for floor in shown(agent).floors}, "the floor", within=60)
+    wait_until(lambda: "999.0.0" in {floor.version for floor in shown(agent).floors}, "the floor")
 
     repository.delegated[ROLE].version = 4
     repository.rotates("snapshot", "timestamp")
@@ -173,7 +174,6 @@ def test_floors_and_versions_of_a_stolen_builders_key_are_taken_back_without_a_v
     wait_until(
         lambda: [floor.version for floor in shown(agent).floors] == ["14.0.0"],
         "the floor as it was",
-        within=60,
     )
     known = shown(agent)
     assert known.problem == ""
@@ -187,20 +187,20 @@ def test_no_absurd_version_of_a_stolen_builders_key_locks_anybody_out(
     """The greatest that can be held is held until the keys are replaced; what cannot be is not taken."""
     before = stored(agent)
     lists_at(repository, 10**400)
-    wait_until(lambda: "beyond 64 bits" in agent.status().policy.problem, "the refusal", within=60)
+    wait_until(lambda: "beyond 64 bits" in agent.status().policy.problem, "the refusal")
     assert stored(agent) == before
 
     lists_at(repository, 2**63 - 1)
-    wait_until(lambda: "evil" in str(stored(agent)), "the greatest version to be taken", within=60)
+    wait_until(lambda: "evil" in str(stored(agent)), "the greatest version to be taken")
     repository.delegated[ROLE].version = 5
     repository.lists("plugs", plug_1=PLUG)
-    wait_until(lambda: "version" in agent.status().policy.problem, "the honest listing's refusal", within=60)
+    wait_until(lambda: "version" in agent.status().policy.problem, "the honest listing's refusal")
     repository.rotates("snapshot", "timestamp")
     repository.delegates("plugs")
     repository.lists("plugs", plug_1=PLUG)
 
     right = {"plug-1": "signed", "evil": "revoked", "lamp-1": "signed"}
-    wait_until(lambda: standing(agent) == right, "the listing by the new key", within=60)
+    wait_until(lambda: standing(agent) == right, "the listing by the new key")
     assert shown(agent).problem == ""
 
 

@@ -1,7 +1,7 @@
 """Every threat of the list that trust and engine answer has a story against the running agent.
 
 A story bears ``@pytest.mark.threat("T4")``, or its module does. Most are told in this room; those that are a
-venue's life as well are told in ``tests/acceptance``.
+venue's life as well are told in ``tests/acceptance``, those of a machine's in ``tests/systemd``.
 """
 
 import ast
@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 TESTS: Final = Path(__file__).parents[1]
-ROOMS: Final = (TESTS / "attacks", TESTS / "acceptance")
+ROOMS: Final = (TESTS / "attacks", TESTS / "acceptance", TESTS / "systemd")
 THREATS: Final = {
     "T1": "a device of the local network publishes commands",
     "T3": "a command or reading is left in the broker",
@@ -35,7 +35,10 @@ THREATS: Final = {
     "T19": "somebody frees another's lock",
     "T20": "what was fetched ahead is lent again while it waits",
     "T21": "the disk is full",
+    "T22": "the card dies: its file system becomes read-only",
     "T23": "the disk fails, or its fsync does",
+    "T25": "a state file is damaged, or zeros",
+    "T26": "the database is taken away to have commands forgotten",
     "T29": "parsers read one text differently",
     "T30": "numbers that are none",
     "T31": "text that is not what it looks like",
@@ -50,13 +53,17 @@ THREATS: Final = {
     "T41": "certificates that are not in order",
     "T44": "the audit trail cannot be written",
     "T45": "text that means something to a terminal or a log",
+    "T46": "secrets where they do not belong",
     "T47": "dead letters are run again unjudged, or all of them",
     "T48": "an approval is reused, forged, or one's own",
     "T49": "somebody else on the hub's machine",
+    "T50": "another site's page reaches for the hub's own",
+    "T51": "metrics tell of whom, or grow without end",
     "T52": "a breaker is tripped to stop somebody else",
     "T53": "what never works is tried for ever",
     "T54": "a configuration that lets others in",
     "T55": "a process beside the agent is taken over",
+    "T56": "the agent stands still, or grows",
 }
 """What has to have a story, in a few words."""
 AT_THE_PROCESS: Final = {

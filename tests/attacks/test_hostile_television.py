@@ -150,7 +150,8 @@ def test_without_rules_in_the_broker_no_lie_makes_an_update_done_that_failed(tmp
             with lying(television, *orders):
                 ends = {device: venue.end_of(order).outcome for device, order in orders.items()}
 
-        assert ends[WELL] is Outcome.SUCCEEDED
+        # Lies about one that lives can cost it its good end (docs/security.md), and no more.
+        assert ends[WELL] in {Outcome.SUCCEEDED, Outcome.ROLLBACK_FAILED}
         assert Outcome.SUCCEEDED not in {ends[TORN], ends[GONE], ends[SCREEN]}, ends
         assert [installs_asked(venue, device) for device in (WELL, TORN, GONE)] == [1, 1, 1]
         # It has heard where the files lie, was there, and was turned away where a device tells its address.

@@ -72,7 +72,10 @@ def test_a_retained_command_makes_the_hub_do_nothing_at_any_start(
         wait_until(partial(is_on_record, venue), "what lies there to be found")
         # Told once, however often it is found again.
         assert on_record(venue) == Counter({repr(topic): 1 for topic in POISON})
-    assert "retained commands act at each reconnect" in venue.agent.run("health").stdout
+    wait_until(
+        lambda: "retained commands act at each reconnect" in venue.agent.run("health").stdout,
+        "health to tell what this start has found",
+    )
 
     assert toggled(venue) == OBEYED
     assert [topic for topic, _ in television.heard if topic in POISON] == []

@@ -210,7 +210,7 @@ def test_whatever_a_device_says_when_it_refuses_is_shown_without_harm(attacked: 
             sending = pool.submit(attacked.types, "send", "tv-1", "power", wanted)
             attacked.device.hears(number)
             attacked.device.says("tv-1/said", json.dumps({"error": text}).encode())
-            said = sending.result(30)
+            said = sending.result(60)
             assert (said.status, marks(said.out)) == (1, []), said
             assert len(said.out.splitlines()) == 1
 
@@ -384,7 +384,7 @@ LINES: Final = (
     ("send", "tv-1", "power", "{}"),
     ("send", "tv-1", "power", "on={}"),
     ("send", "tv-1", "input", "name={}"),
-    ("send", "tv-1", "power", "on=yes", "--operation={}"),
+    ("send", "tv-1", "power", "on=yes", "--wait=0s", "--operation={}"),
     ("send", "tv-1", "power", "on=yes", "--wait={}"),
     ("send", "tv-1", "power", "on=yes", "--if-version={}"),
     ("commands", "show", "{}"),

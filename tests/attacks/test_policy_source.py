@@ -44,8 +44,9 @@ def agent(tmp_path: Path, repository: Repository) -> Iterator[AgentProcess]:
     )
     with closing(AgentProcess(tmp_path / "hub", sections)) as process:
         (process.folder / "root.json").write_bytes(repository.first_root)
+        process.has_fetching_unit()
         process.start()
-        wait_until(lambda: process.status().policy.version == 2, "version 2", within=60)
+        wait_until(lambda: process.status().policy.version == 2, "version 2")
         yield process
 
 
@@ -130,7 +131,7 @@ def test_it_is_refused_and_the_policy_in_force_stays_through_a_restart(
     place.rename(place.parent / "away")
     repository.folder.rename(place)
 
-    wait_until(lambda: REFUSED[attack] in agent.status().policy.problem, "the refusal", within=60)
+    wait_until(lambda: REFUSED[attack] in agent.status().policy.problem, "the refusal")
     kept = agent.status().policy.version
     agent.kill()
     shutil.rmtree(place)
@@ -157,17 +158,16 @@ def test_a_fast_forward_by_a_stolen_online_key_is_recovered_from_without_a_visit
     wait_until(
         lambda: version in query(agent.database, "SELECT timestamp_version, snapshot_version FROM policy")[0],
         "the thief's version to be taken",
-        within=60,
     )
     signed.version = 5
     repository.publishes(policy(3))
-    wait_until(lambda: agent.status().policy.problem != "", "the honest version to be refused", within=60)
+    wait_until(lambda: agent.status().policy.problem != "", "the honest version to be refused")
 
     repository.rotates("timestamp", "snapshot")
     signed.version = 5
     repository.publishes(policy(4))
 
-    wait_until(lambda: agent.status().policy.version == 4, "version 4", within=60)
+    wait_until(lambda: agent.status().policy.version == 4, "version 4")
     assert agent.status().policy.problem == ""
 
 
@@ -179,12 +179,12 @@ def test_no_absurd_number_in_a_signed_policy_is_taken_and_the_next_policy_is(
     refused = "SELECT count(*) FROM audit WHERE kind = 'policy_refused'"
     for count, absurd in enumerate((2**53, 10**400), 1):
         repository.publishes(encode(policy(3)).replace(b'"version":3', b'"version":%d' % absurd))
-        wait_until(lambda: query(agent.database, refused) == [(count,)], "the refusal", within=60)  # noqa: B023 - awaited within the round
+        wait_until(lambda: query(agent.database, refused) == [(count,)], "the refusal")  # noqa: B023 - awaited within the round
         assert stored(agent) == before
 
     repository.publishes(policy(3))
 
-    wait_until(lambda: agent.status().policy.version == 3, "version 3", within=60)
+    wait_until(lambda: agent.status().policy.version == 3, "version 3")
     assert agent.status().policy.problem == ""
 
 

@@ -32,7 +32,6 @@ BY_ITSELF: Final = 60
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(300),
     pytest.mark.threat("T14", "T53"),
     pytest.mark.requirement("B1", "E1", "E2", "R7", "T9"),
 ]

@@ -31,7 +31,6 @@ _OPENED: Final = "DROP TRIGGER no_commands"
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(240),
     pytest.mark.threat("T44"),
     pytest.mark.requirement("R2", "A1", "Q3"),
 ]

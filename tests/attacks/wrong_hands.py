@@ -97,7 +97,7 @@ class Hands:
             self.queue.lend(envelope, times=times)
         self.queue.wait_until_taken()
 
-    def ended(self, order: SignedCommand, *, within: float = 15.0) -> tuple[Outcome, Reason | None]:
+    def ended(self, order: SignedCommand, *, within: float = 60.0) -> tuple[Outcome, Reason | None]:
         """How a command ended; there is one receipt of it at the cloud, and no second one."""
         cloud = self.venue.cloud
         wait_until(lambda: bool(cloud.receipts(order.command.id)), "the command's receipt", within=within)

@@ -10,10 +10,14 @@ from pathlib import Path
 import pytest
 
 from bench.commands import CommandRig, measured
+from bench.days import marks
 from bench.engine import Size as EngineSize
 from bench.engine import engine_costs, rows
 from bench.fetch import MEBIBYTE
 from bench.fetch import measured as measured_fetch
+from bench.footprint import ROWS as FOOTPRINT
+from bench.footprint import agent as footprint_of_the_agent
+from bench.footprint import gateway as footprint_of_the_gateway
 from bench.gate import gate_costs, rates
 from bench.native import Tools, compiled
 from bench.rig import Rig
@@ -22,6 +26,7 @@ from bench.storm import ROWS as STORM_ROWS
 from bench.storm import STORMS, Place, calm, placed
 from bench.storm import measured as measured_storm
 from bench.systems import AgentUnderTest, Lingers, ReferenceUnderTest
+from bench.thingsboard import CACHE
 from bench.upkeep import TASKS, upkeep_costs
 from tests.support.stores import query
 
@@ -121,3 +126,30 @@ def test_fetching_is_measured(tmp_path: Path) -> None:
     told = measured_fetch(tmp_path, size=2 * MEBIBYTE, runs=1)
 
     assert "fetched and verified, MiB/s" in told
+
+
+@pytest.mark.requirement("H7")
+def test_what_the_agent_takes_is_measured(tmp_path: Path, tools: Tools) -> None:
+    figures = footprint_of_the_agent(tmp_path / "run", tools, 1)
+
+    assert figures.keys() == {row.name for row in FOOTPRINT} - {"package", "installed"}
+    assert figures["idle.resident"] >= figures["idle.proportional"] > 0
+    assert figures["calm.resident"] >= figures["calm.proportional"] > 0
+
+
+@pytest.mark.requirement("H7")
+def test_the_outbox_is_empty_at_each_mark_of_many_messages(tmp_path: Path, tools: Tools) -> None:
+    first, last = marks(tmp_path / "run", tools, 600, 2, 300)
+
+    assert (first.messages, last.messages) == (300, 600)
+    assert first.waiting == last.waiting == 0
+    assert last.resident >= last.private > 0
+
+
+@pytest.mark.skipif(not (CACHE / "complete").exists(), reason="python -m bench.footprint fetches it")
+def test_what_another_gateway_takes_is_measured_by_the_same_rule(tmp_path: Path, tools: Tools) -> None:
+    tmp_path.chmod(0o755)
+
+    figures = footprint_of_the_gateway(tmp_path, tools, 1)
+
+    assert figures.keys() == {row.name for row in FOOTPRINT} - {"package", "start.ready"}

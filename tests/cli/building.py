@@ -20,9 +20,11 @@ from pydantic import JsonValue
 from edgeagent.adapters.admin.clock_routes import clock_routes
 from edgeagent.adapters.admin.hub_routes import hub_routes
 from edgeagent.adapters.admin.socket import AdminSocket
+from edgeagent.adapters.admin.support_routes import support_routes
 from edgeagent.cli.main import main
 from edgeagent.contracts.door import Contract, decode
 from edgeagent.flows.names import HubNames
+from edgeagent.flows.store_facts import StoreFacts
 from tests.flows.operating import OperatorDesk, operated_hub
 
 C = TypeVar("C", bound=Contract)
@@ -107,9 +109,10 @@ async def lonely_terminal(tmp_path: Path) -> AsyncIterator[Terminal]:
 async def terminal(tmp_path: Path, *devices: str) -> AsyncIterator[Attended]:
     """A hub that is well, with these devices."""
     async with lonely_terminal(tmp_path) as lonely, operated_hub(tmp_path, *devices) as desk:
+        facts = StoreFacts(desk.hub.path, desk.hub.around.metrics)
         admin = AdminSocket(
             lonely.run_dir / "admin.sock",
-            [*hub_routes(desk.operator), *clock_routes(desk.time.desk)],
+            [*hub_routes(desk.operator), *clock_routes(desk.time.desk), *support_routes(facts)],
             names=HubNames(desk.hub.store, desk.hub.devices),
             clock=desk.clock,
         )

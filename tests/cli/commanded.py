@@ -120,7 +120,6 @@ def _operator(hub: Hub, folder: Path) -> HubOperator:
         epochs=time.epochs,
         around=now.around,
         lookout=Lookout(now.store, now.around, None, now.tallies, CertificateFiles({}, {})),
-        state_dir=folder,
         started=hub.clock.boot(),
     )
     return HubOperator(health, hub.clock, now.local)

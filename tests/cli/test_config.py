@@ -1,4 +1,4 @@
-"""``edgeagent config check | keys``, and where the configuration is looked for."""
+"""``edgeagent config check | show | keys``, and where the configuration is looked for."""
 
 import json
 import os
@@ -35,7 +35,7 @@ class TestCheck:
 
         assert (said.status, said.out) == (78, "")
         assert "config.toml:4: broker.port: " in said.err
-        assert "config.toml:5: broker.hots: there is no such key" in said.err
+        assert "config.toml:5: broker.hots: there is no such key; did you mean host?" in said.err
 
     @pytest.mark.requirement("A2", "W3")
     def test_a_secret_that_others_may_read_is_told_and_not_shown(self, tmp_path: Path) -> None:
@@ -47,6 +47,17 @@ class TestCheck:
         assert said.status == 78
         assert "chmod 600" in said.err
         assert "hunter2" not in said.err + said.out
+
+    @pytest.mark.requirement("M4")
+    def test_a_broker_of_the_hubs_own_whose_password_is_not_made_yet_names_who_makes_it(
+        self, tmp_path: Path
+    ) -> None:
+        login = 'port = 1884\nusername = "agent"\npassword_file = "password"\n'
+
+        said = checked(tmp_path, f'{HUB}[broker]\n{login}[broker.managed]\nlisten = "0.0.0.0:1883"\n')
+
+        assert said.status == 78
+        assert "sudo edgeagent broker apply --restart" in said.err
 
     def test_what_the_file_names_is_looked_at_too_all_of_it(self, tmp_path: Path) -> None:
         said = checked(
@@ -92,7 +103,68 @@ def test_keys_lists_every_key_with_its_default() -> None:
     said = typed("config", "keys")
 
     assert said.status == 0
-    assert '| `broker.keepalive` | `"30s"` | MQTT keepalive. |' in said.out.splitlines()
+    assert ["broker.keepalive", '"30s"', "MQTT", "keepalive."] in [
+        line.split() for line in said.out.splitlines()
+    ]
+    facts = json.loads(typed("config", "keys", "--json").out)["keys"]["broker.port"]
+    assert facts == {
+        "type": "whole number",
+        "required": False,
+        "default": "1883",
+        "allowed": "1 to 65535",
+        "at_reload": "restart",
+        "example": "port = 1883",
+        "variable": "EDGEAGENT_BROKER_PORT",
+        "meaning": "TCP port.",
+    }
+
+
+@pytest.mark.requirement("A2")
+def test_show_tells_what_is_in_force_and_where_each_value_comes_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(f'{HUB}[broker]\nport = 1884\npassword_file = "password"\n', "utf-8")
+    (tmp_path / "password").write_text("hunter2")
+    monkeypatch.setenv("EDGEAGENT_LOG_LEVEL", "debug")
+
+    plain = typed("--config", str(path), "config", "show")
+    said = typed("--config", str(path), "config", "show", "--origin")
+    told = json.loads(typed("--config", str(path), "config", "show", "--json").out)["keys"]
+
+    rows = [line.split() for line in said.out.splitlines()]
+    assert ["hub.id", "venue-7", f"{path}:2"] in rows
+    assert ["broker.port", "1884", f"{path}:4"] in rows
+    assert ["broker.host", "127.0.0.1", "default"] in rows
+    assert ["log.level", "debug", "$EDGEAGENT_LOG_LEVEL"] in rows
+    assert ["cloud.url", "-", "default"] in rows
+    assert told["broker.port"] == {"value": 1884, "origin": f"{path}:4", "at_reload": "restart"}
+    assert ["broker.port", "1884"] in [line.split() for line in plain.out.splitlines()]
+    assert "hunter2" not in said.out + str(told)
+
+
+@pytest.mark.threat("T54")
+@pytest.mark.requirement("W3")
+def test_all_that_the_file_names_and_cannot_be_used_is_told_at_once(tmp_path: Path) -> None:
+    for name in ("token", "ca.pem"):
+        (tmp_path / name).write_text("a-token-of-a-hub-0123456789")
+    (tmp_path / "token").chmod(0o644)
+    (tmp_path / "ca.pem").chmod(0o666)
+
+    said = checked(
+        tmp_path,
+        '[hub]\nid = "venue-7"\nview_group = "nobody-has-this"\n[worker]\nuser = "nor-this"\n'
+        '[broker.tls]\nca_file = "none.pem"\n'
+        '[cloud]\nurl = "https://queue.example.org"\ntoken_file = "token"\nca_file = "ca.pem"\n',
+    )
+
+    assert said.status == 78
+    assert "others may use the secret" in said.err
+    assert "broker.tls.ca_file: cannot read" in said.err
+    assert "cloud.ca_file: anybody may change" in said.err
+    assert "there is no group nobody-has-this" in said.err
+    assert "there is no user nor-this" in said.err
+    assert "a-token-of" not in said.err
 
 
 def test_the_environment_says_where_the_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

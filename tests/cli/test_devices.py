@@ -56,7 +56,7 @@ class TestShowing:
             rows = {line.split()[0]: line.split()[1:] for line in said.out.splitlines()[4:]}
             assert said.status == 0
             assert said.out.startswith("dev-1  The dev-1  (thing, online)")
-            assert rows["power"][:2] == ["True", "2"]
+            assert rows["power"][:2] == ["true", "2"]
             assert rows["power"][-1] == "yes"
             assert rows["temperature"] == ["20.5", "°C"]
 
@@ -148,6 +148,16 @@ class TestAdmitting:
             assert word in said.err
             assert said.err.startswith("edgeagent: ")
             assert typing.desk.hub.devices.all() == []
+
+    async def test_one_that_is_admitted_already_is_told_so_and_stays_as_it_is(self, tmp_path: Path) -> None:
+        async with terminal(tmp_path, "dev-1") as typing:
+            before = typing.desk.hub.devices.all()
+
+            said = await typing.types("devices", "admit", "dev-1", "--label", "Another")
+
+            assert said.status == 1
+            assert "dev-1 is admitted already" in said.err
+            assert typing.desk.hub.devices.all() == before
 
 
 class TestForgetting:

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from edgeagent.cli.main import parser
+from edgeagent.cli.main import NOUNS, parser
 from edgeagent.cli.parsing import Parser
 from tests.cli.building import Said, lonely_terminal, typed
 
@@ -14,12 +15,19 @@ pytestmark = pytest.mark.requirement("G3")
 
 LASTING = {"run", "worker", "issuer serve"}
 """They run until they are told to stop."""
-INNER = {"fetch-policy", "fetch-artifact"}
+INNER = {"fetch"}
 """What the agent itself starts."""
 ALONE = {
     "health": 2,
+    "backup list": 0,
+    "support-bundle": 0,
+    "setup": 1,
+    "broker check": 2,
+    "broker plan": 0,
+    "broker apply": 0,
     "config check": 0,
     "config keys": 0,
+    "config show": 0,
     "issuer keys new": 0,
     "issuer policy sample": 0,
 }
@@ -55,6 +63,13 @@ TYPED: dict[str, tuple[str, ...]] = {
     "hub stop": ("all",),
     "hub resume": ("all",),
     "hub stops": (),
+    "broker check": ("mqtt://127.0.0.1:9",),
+    "broker plan": (),
+    "broker apply": (),
+    "broker logins list": (),
+    "broker logins add": ("dev-1",),
+    "broker logins rotate": ("dev-1",),
+    "broker logins remove": ("dev-1",),
     "clock show": (),
     "clock confirm": ("--yes",),
     "clock reset-floor": ("--yes",),
@@ -74,13 +89,19 @@ TYPED: dict[str, tuple[str, ...]] = {
     "audit show": ("1",),
     "audit verify": (),
     "audit export": ("trail.jsonl",),
-    "backup": ("copy.db",),
+    "backup create": (),
+    "backup list": (),
+    "backup restore": ("none", "--yes"),
+    "support-bundle": ("--yes",),
     "drill dead-letter": (),
     "drill lock": (),
     "drill crash": (),
     "drill duplicate": (),
     "config check": (),
     "config keys": (),
+    "config show": (),
+    "config reload": (),
+    "setup": ("--claim", "EA1-none", "--yes"),
     "issuer init": ("venue", "--policy", "none.toml", "--passphrase-file", "none"),
     "issuer refresh": ("--folder", "none"),
     "issuer repository check": ("--folder", "none"),
@@ -120,6 +141,14 @@ TYPED: dict[str, tuple[str, ...]] = {
     "issuer hub show": ("venue-7", *QUEUE),
     "issuer prove": ("venue-7", "c-1234", *QUEUE),
     "issuer prove-check": ("none.json",),
+    "issuer hub revoke": ("venue-7", *QUEUE),
+    "issuer ca init": ("--folder", "/dev/null/ca", "--passphrase-file", "none"),
+    "issuer ca server": ("localhost", "--folder", "none"),
+    "issuer ca rotate": ("--folder", "none", "--passphrase-file", "none"),
+    "issuer ca show": ("--folder", "none"),
+    "issuer claim new": ("venue-7", "--zone", "UTC", "--root", "none.json", *QUEUE),
+    "issuer claim list": QUEUE,
+    "issuer claim revoke": ("venue-7", *QUEUE),
     "issuer serve": ("--listen", "nowhere", "--database", "none/queue.db", "--tokens", "none/tokens"),
 }
 """Every word that can be typed, with what makes it whole."""
@@ -143,6 +172,17 @@ async def says(folder: Path, words: str, *options: str) -> Said:
 
 def test_all_words_are_looked_at_here() -> None:
     assert set(words_of(parser())) - INNER == set(TYPED)
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_a_first_word_loads_what_can_be_typed_with_it_and_no_more(noun: str) -> None:
+    some, everything = parser(noun).nouns, parser().nouns
+
+    assert some is not None
+    assert everything is not None
+    assert {word for word, module in NOUNS.items() if module == NOUNS[noun]} == set(some.choices)
+    assert set(some.choices) < set(everything.choices)
+    assert everything.choices[noun].format_help() == some.choices[noun].format_help()
 
 
 @pytest.mark.parametrize("words", sorted(set(TYPED) - set(ALONE)))
@@ -221,6 +261,12 @@ def test_a_word_too_much_is_told_with_the_help_of_what_was_typed(words: str) -> 
         (("hub", "stop", "teir:high"), "tier:high"),
         (("dead-letters", "list", "--reason", "stail"), "stale"),
         (("health", "--color", "alway"), "always"),
+        (("setup", "--clam", "EA1-none"), "--claim"),
+        (("setup", "--clai=EA1-none", "--yes"), "--claim"),
+        (("setup", "--brokr", "guest", "check"), "--broker"),
+        (("send", "--if", "3", "dev-1", "power", "on=true"), "--if-version"),
+        (("dev", "list"), "devices"),
+        (("issuer", "clam", "list", "--queue", "https://q.example"), "claim"),
     ],
 )
 async def test_what_is_nearly_right_is_guessed_at(tmp_path: Path, words: tuple[str, ...], near: str) -> None:
@@ -230,6 +276,34 @@ async def test_what_is_nearly_right_is_guessed_at(tmp_path: Path, words: tuple[s
         assert said.status in {1, 2}
         assert f"did you mean {near}?" in said.err
         assert "  next: edgeagent " in said.err
+
+
+# A code begins with its secret: with that much of it somebody else becomes the hub.
+@pytest.mark.requirement("A2", "H5")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("setup", "CODE"),
+        ("setup", "--clam", "CODE"),
+        ("setup", "--clam=CODE"),
+        ("setup", "check", "CODE"),
+        ("setup", "--broker", "CODE"),
+        ("CODE",),
+        ("status", "CODE"),
+    ],
+)
+async def test_a_claim_code_in_a_wrong_place_is_not_said_again(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    code = "EA1-MFRGGZDF-MZTWQ2LK-NNWG23TP-OBYXE43U-OV3HO6DZ"
+    async with lonely_terminal(tmp_path) as lonely:
+        for option, written in (("--utc", code), ("--json", code.lower()), ("--utc", code.replace("-", ""))):
+            said = await lonely.types(option, *(word.replace("CODE", written) for word in words))
+
+            assert said.status == 2
+            assert "mfrggzdf" not in (said.out + said.err).lower()
+            is_hinted = "a claim code goes behind --claim" in said.out + said.err
+            assert is_hinted is (words in {("setup", "CODE"), ("setup", "--broker", "CODE")})
 
 
 @pytest.mark.requirement("V5")
@@ -266,3 +340,8 @@ def test_a_queue_that_is_away_is_told_with_how_to_look_for_it(tmp_path: Path) ->
     error = json.loads(said.out)["error"]
     assert (said.status, error["kind"], said.err) == (1, "peer", "")
     assert error["next"].startswith(f"curl -v {away}")
+
+
+def test_it_says_which_one_it_is_in_words_and_as_json() -> None:
+    assert typed("--version").out == f"edgeagent {version('edgeagent')}\n"
+    assert json.loads(typed("--version", "--json").out) == {"version": version("edgeagent")}

@@ -1,5 +1,9 @@
 """``edgeagent health`` and ``status``: for people, for monitoring plugins, with the agent down (SPEC O5)."""
 
+import os
+import re
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,9 +14,23 @@ from edgeagent.contracts.reports.health import Check, HealthReport, Level
 from edgeagent.contracts.reports.refusal import Refusal
 from edgeagent.contracts.reports.status import StatusReport
 from tests.cli.building import http, lonely_terminal, something_else, terminal, typed
+from tests.support.agents import ROOT
 from tests.support.clocks import NOON
 
 pytestmark = pytest.mark.requirement("O5")
+
+OF_ITS_USER = {"disk", "filesystem", "configuration", "database", "certificates"}
+"""What the agent's user and root look at without the agent."""
+AS_SOMEBODY_ELSE = """
+import os, sys
+from contextlib import redirect_stdout
+from edgeagent.cli.main import main
+words = ["--config", sys.argv[1], "health"]
+with redirect_stdout(open(os.devnull, "w")):
+    main(words)  # what it imports may be out of reach for others
+os.setgroups([]); os.setgid(64100); os.setuid(64100)
+sys.exit(main(words))
+"""
 
 
 class TestHealth:
@@ -24,7 +42,10 @@ class TestHealth:
             count = len((await typing.desk.health.report()).checks)
 
             assert said.status == 0
-            assert said.out.splitlines()[0] == f"EDGEAGENT OK - {count} checks"
+            line, _, numbers = said.out.splitlines()[0].partition(" | ")
+            assert line == f"EDGEAGENT OK - {count} checks"
+            assert re.fullmatch(r"([a-z_]+=-?[0-9.]+(s|B|%|c)?;[0-9.:]*;[0-9.:]* ?)+", numbers)
+            assert "outbox=" in numbers
             assert len([line for line in said.out.splitlines() if line.startswith("OK ")]) == count
             assert said.err == ""
 
@@ -82,8 +103,9 @@ class TestHealthWithoutAnAnswer:
         last = HealthReport(
             at=NOON,
             checks=[
-                Check(name="disk", level=Level.CRITICAL, summary="3 MiB free", advice="free some space"),
-                Check(name="clock", level=Level.OK, summary="known"),
+                Check(name="outbox", level=Level.CRITICAL, summary="3 events wait", advice="see the log"),
+                Check(name="policy", level=Level.OK, summary="in force"),
+                Check(name="memory", level=Level.OK, summary="known"),
             ],
         )
         async with lonely_terminal(tmp_path) as typing:
@@ -93,13 +115,13 @@ class TestHealthWithoutAnAnswer:
 
             assert said.status == 2
             checks = {check.name: check for check in said.report(HealthReport).checks}
-            assert {name: check.level for name, check in checks.items()} == {
-                "agent": Level.CRITICAL,
-                "disk": Level.CRITICAL,
-                "clock": Level.UNKNOWN,
-            }
-            assert checks["disk"].summary.startswith("3 MiB free (as of ")
-            assert checks["disk"].advice == "free some space"
+            assert checks["agent"].level is Level.CRITICAL
+            assert (checks["outbox"].level, checks["outbox"].advice) == (Level.CRITICAL, "see the log")
+            assert checks["outbox"].summary.startswith("3 events wait (as of ")
+            assert checks["policy"].level is Level.UNKNOWN
+            # What can be seen now is looked at now.
+            assert "as of" not in checks["memory"].summary
+            assert checks["memory"].summary != "known"
 
     @pytest.mark.parametrize("content", [b"", b'{"at":', b"\xff", b"[]", b"{}"])
     async def test_a_last_report_that_is_none_changes_nothing(self, tmp_path: Path, content: bytes) -> None:
@@ -109,7 +131,8 @@ class TestHealthWithoutAnAnswer:
             said = await typing.types("--json", "health")
 
             assert said.status == 2
-            assert [check.name for check in said.report(HealthReport).checks] == ["agent"]
+            names = {check.name for check in said.report(HealthReport).checks}
+            assert names == {"agent", "clock", "units", "broker-port", "memory", "temperature", *OF_ITS_USER}
 
     @pytest.mark.parametrize(
         "answer",
@@ -144,11 +167,42 @@ class TestHealthWithoutAnAnswer:
             assert said.status == 2
             assert "agent: does not answer" in said.out
 
-    def test_a_configuration_that_is_wrong_is_the_operators(self, tmp_path: Path) -> None:
-        said = typed("--config", str(tmp_path / "none.toml"), "health")
+    @pytest.mark.skipif(os.geteuid() != 0, reason="becomes somebody else")
+    def test_whoever_may_not_read_the_configuration_is_told_to_ask_with_more_rights(
+        self, tmp_path: Path
+    ) -> None:
+        """The socket and the last report lie at the usual place then, and here is no agent."""
+        config = tmp_path / "config.toml"
+        config.write_text('[hub]\nid = "venue-7"\nrun_dir = "/nowhere"\n', "utf-8")
+        config.chmod(0o600)
 
-        assert said.status == 78
-        assert "cannot read" in said.err
+        others = subprocess.run(
+            [sys.executable, "-c", AS_SOMEBODY_ELSE, str(config)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+        assert others.returncode == 3, others.stderr
+        assert others.stdout.startswith("EDGEAGENT UNKNOWN - agent: no agent answers on /run/edgeagent/")
+        assert "next: sudo edgeagent health" in others.stdout
+
+    def test_a_configuration_that_is_wrong_or_not_there_is_critical_in_a_plugins_line(
+        self, tmp_path: Path
+    ) -> None:
+        config = tmp_path / "config.toml"
+
+        missing = typed("--config", str(config), "health")
+        config.write_text('[hub]\nid = "venue-7"\n[log]\nlevel = "debg"\nlevle = "info"\n', "utf-8")
+        wrong = typed("--config", str(config), "health")
+
+        assert (missing.status, wrong.status) == (2, 2)
+        assert missing.out.startswith(f"EDGEAGENT CRITICAL - configuration: there is no {config}")
+        assert "next: sudo edgeagent setup" in missing.out
+        assert wrong.out.startswith(f"EDGEAGENT CRITICAL - configuration: {config}:4: log.level: ")
+        assert "; and 1 more\n" in wrong.out
+        assert "next: edgeagent config check" in wrong.out
 
 
 class TestStatus:
@@ -162,7 +216,7 @@ class TestStatus:
 
             lines = said.out.splitlines()
             assert said.status == 0
-            assert lines[0].startswith("hub       venue-7, edgeagent ")
+            assert lines[0].startswith("hub       venue-7 (UTC), edgeagent ")
             assert lines[0].endswith("started 10 min ago")
             assert "from statement" in lines[2]
             assert "broker    control: connected" in lines

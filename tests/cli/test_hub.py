@@ -25,7 +25,7 @@ async def test_a_kind_is_stopped_shown_and_resumed(tmp_path: Path) -> None:
         stopped = await terminal.types("hub", "stop", "action:power", "--why", "smoke\x1b[31m")
         refused = await terminal.types("send", TV, "power", "on=true")
         shown = (await terminal.types("--json", "hub", "stops")).report(StopsReport)
-        resumed = await terminal.types("hub", "resume", "action:power")
+        resumed = await terminal.types("hub", "resume", "action:power", "--reason", "no smoke")
         done = await terminal.types("send", TV, "power", "on=true")
 
         assert (none.status, none.out) == (0, "nothing is stopped\n")
@@ -37,6 +37,60 @@ async def test_a_kind_is_stopped_shown_and_resumed(tmp_path: Path) -> None:
         assert (stop.stopped, stop.by.split()[0][:4]) == (True, "uid:")
         assert "nothing is stopped" in resumed.out
         assert done.status == 0
+
+
+@pytest.mark.requirement("H4")
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        pytest.param("id = 7\nzome = 1\n{run_dir}", "hub.id: has to be text in quotes", id="two mistakes"),
+        pytest.param("id = \n{run_dir}", ":2:6: not TOML", id="no TOML"),
+        pytest.param('id = "venue-7"\n{run_dir}\n[broker', ":4: not TOML", id="no TOML behind it"),
+    ],
+)
+async def test_a_configuration_that_is_wrong_keeps_nobody_from_stopping_what_the_agent_does(
+    tmp_path: Path, wrong: str, told: str
+) -> None:
+    async with commanded(tmp_path) as terminal:
+        terminal.config.write_text("[hub]\n" + wrong.format(run_dir=f'run_dir = "{terminal.run_dir}"'))
+
+        stopped = await terminal.types("hub", "stop", "all", "--why", "smoke")
+        shown = await terminal.types("--json", "hub", "stops")
+        health = await terminal.types("health")
+
+        assert stopped.status == 0
+        assert stopped.err.startswith("edgeagent: the configuration is wrong, the agent goes on with an earl")
+        assert (stopped.err.count("\n"), ", and 1 more" in stopped.err) == (2, "zome" in wrong)
+        assert told in stopped.err
+        assert "next: edgeagent config check" in stopped.err
+        assert terminal.hub.rows("SELECT count(*) FROM stops") == [(1,)]
+        assert [stop.kind for stop in shown.report(StopsReport).stops] == ["all"]
+        assert health.status == 2
+        assert "configuration" in health.out
+        assert "commands are refused: all by" in health.out
+
+
+@pytest.mark.requirement("H4")
+async def test_where_no_agent_answers_or_the_file_itself_is_meant_every_mistake_comes_first(
+    tmp_path: Path,
+) -> None:
+    async with commanded(tmp_path) as terminal:
+        right = terminal.config.read_text()
+        terminal.config.write_text(right.replace('"venue-7"', "7\nzome = 1"))
+
+        again = await terminal.types("config", "reload")
+        (terminal.run_dir / "admin.sock").rename(terminal.run_dir / "away.sock")
+        down = await terminal.types("hub", "stop", "all")
+        terminal.config.write_text(right.replace("[hub]", ""))
+        nowhere = await terminal.types("hub", "stop", "all")
+        (terminal.run_dir / "away.sock").rename(terminal.run_dir / "admin.sock")
+
+        for said in (again, down):
+            assert (said.status, said.out) == (78, "")
+            assert "config.toml:2: hub.id" in said.err
+            assert "config.toml:3: hub.zome" in said.err
+        assert nowhere.status == 78
+        assert terminal.hub.rows("SELECT 1 FROM stops") == []
 
 
 @pytest.mark.parametrize("words", [("stop", "everything"), ("stop", "tier:none"), ("resume", "all")])
@@ -191,8 +245,9 @@ async def test_what_may_be_installed_is_shown(tmp_path: Path) -> None:
 
 async def test_without_a_policy_there_is_nothing_to_explain(tmp_path: Path) -> None:
     async with commanded(tmp_path, has_policy=False) as terminal:
-        for words in (("show",), ("explain", "power")):
+        for words, then in ((("show",), "health"), (("explain", "power"), "policy show")):
             said = await terminal.types("policy", *words)
 
             assert said.status == 1
             assert "no policy" in said.err
+            assert f"next: edgeagent {then}\n" in said.err

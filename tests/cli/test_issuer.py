@@ -88,7 +88,7 @@ def queue(folder: Path) -> Iterator[str]:
         yield f"http://{address}"
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
 
 
 @pytest.mark.slow
@@ -135,15 +135,17 @@ def test_from_new_keys_to_a_receipt(tmp_path: Path) -> None:
         [heard] = plug.hears()
         plug.says("stat/plug-a/POWER", b"ON")
         id_ = sent.out.split()[0]
-        watched = typed("issuer", "watch", HUB, id_, "--within", "20s", *login)
+        watched = typed("issuer", "watch", HUB, id_, "--within", "60s", *login)
         again = typed("issuer", "send", str(tmp_path / "command.json"), *login)
         after = agent.run("commands", "show", id_)
         refused = _sent(tmp_path, "nobody", login)
-        is_refused = typed("issuer", "watch", HUB, refused, "--within", "20s", *login)
+        is_refused = typed("issuer", "watch", HUB, refused, "--within", "60s", *login)
         stale = _sent(tmp_path, PLUG, login, "--if-version", "999")
-        is_stale = typed("issuer", "watch", HUB, stale, "--within", "20s", *login)
+        is_stale = typed("issuer", "watch", HUB, stale, "--within", "60s", *login)
         listed = _sent(tmp_path, f"nobody,{PLUG},other", login)
-        of_list = typed("issuer", "watch", HUB, listed, "--within", "2s", *login)
+        look = ("issuer", "watch", HUB, listed, "--within", "0s", *login)
+        wait_until(lambda: typed(*look).out.count("refused") == 2, "what is refused of the list")
+        of_list = typed(*look)
         agent.stop()
         is_open = typed("issuer", "watch", HUB, _sent(tmp_path, PLUG, login), "--within", "0s", *login)
 

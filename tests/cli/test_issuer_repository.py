@@ -28,6 +28,7 @@ class Desk:
         self.policy = home / "policy.toml"
         self.venue = home / "venue"
         self._passphrase = home / "passphrase"
+        self._passphrase.touch(mode=0o600)
         self._passphrase.write_text("correct horse battery\n")
         self.policy.write_text(typed("issuer", "policy", "sample").out)
 
@@ -110,6 +111,16 @@ def test_a_short_passphrase_is_refused(tmp_path: Path) -> None:
     said = desk.types("init", desk.venue, "--policy", desk.policy)
 
     assert (said.status, "at least 12" in said.err) == (78, True)
+    assert not desk.venue.exists()
+
+
+def test_a_passphrase_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    (tmp_path / "passphrase").chmod(0o644)
+
+    said = desk.types("init", desk.venue, "--policy", desk.policy)
+
+    assert (said.status, f"chmod 600 {tmp_path / 'passphrase'}" in said.err) == (78, True)
     assert not desk.venue.exists()
 
 

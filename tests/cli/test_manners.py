@@ -33,7 +33,7 @@ def on_terminal(config: Path, *words: str, environment: Mapping[str, str]) -> st
     ) as process:
         os.close(slave)
         shown = _all_of(master)
-        process.wait(timeout=30)
+        process.wait(timeout=60)
     return shown
 
 
@@ -93,7 +93,7 @@ def said(words: Sequence[str], *, out: int) -> subprocess.CompletedProcess[str]:
         stderr=subprocess.PIPE,
         env={**PLAIN, "TERM": "xterm"},
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
 
@@ -132,7 +132,7 @@ def test_an_answer_for_which_there_is_no_space_is_told() -> None:
 def test_an_interrupt_ends_it_quietly(config: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="edgeagent-") as run_dir, socket.socket(socket.AF_UNIX) as silent:
         config.write_text(f'[hub]\nid = "venue-7"\nstate_dir = "{run_dir}"\nrun_dir = "{run_dir}"\n', "utf-8")
-        silent.settimeout(30)
+        silent.settimeout(60)
         silent.bind(f"{run_dir}/admin.sock")
         silent.listen()
         process = subprocess.Popen(
@@ -146,7 +146,7 @@ def test_an_interrupt_ends_it_quietly(config: Path) -> None:
         with asking:
             asking.recv(1)
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=60)
 
     assert (process.returncode, out, err) == (130, b"", b"")
 
@@ -164,7 +164,7 @@ def test_only_who_says_yes_has_agreed(typed: bytes, *, agreed: bool) -> None:
     ) as process:
         os.close(slave)
         os.write(master, typed)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=60)
     os.close(master)
 
     assert (out.decode().strip(), err) == (str(agreed), b"Sure? [y/N] ")

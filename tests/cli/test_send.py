@@ -87,7 +87,7 @@ async def test_what_has_not_ended_when_the_wait_is_over_ends_with_4(tmp_path: Pa
         listed = await terminal.types("commands", "list")
 
         assert said.status == 4
-        assert said.out.startswith("tv-1 power: queued")
+        assert said.out.startswith(("tv-1 power: queued", "tv-1 power: running", "tv-1 power: waiting"))
         assert "waiting" in listed.out
         assert "device_offline" in listed.out
 
@@ -146,6 +146,7 @@ async def test_without_a_policy_it_says_what_to_do_next(tmp_path: Path) -> None:
 
         assert said.status == 1
         assert "no_policy" in said.out
+        assert "known key" not in said.out
         assert "next: [policy] in the configuration" in said.err
 
 

@@ -1,10 +1,15 @@
 """Whether a database goes on with its life: what it says of itself against what is remembered beside it."""
 
+from datetime import timedelta
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgeagent.contracts.floormark import EpochReason, FloorMark
-from edgeagent.core.epochs import Found, why_new
+from edgeagent.core.epochs import Found, ahead_of, why_new
 from edgeagent.ids import Epoch, HubId, digest, new_epoch
+from tests.support.clocks import NOON
 
 pytestmark = pytest.mark.requirement("T8", "R3")
 
@@ -84,3 +89,45 @@ def test_a_new_epoch_begins(
 )
 def test_the_epoch_goes_on(database: Found, beside: FloorMark | None) -> None:
     assert why_new(database, beside, is_damaged=False) is None
+
+
+marks = st.builds(
+    mark,
+    st.sampled_from([FIRST, SECOND, THIRD]),
+    incarnation=st.integers(1, 9),
+    number=st.integers(0, 200),
+)
+
+
+@given(copy=marks, previous=st.sampled_from([None, FIRST, SECOND, THIRD]), known=st.lists(marks, max_size=3))
+def test_whatever_is_put_back_beside_whatever_marks_begins_a_new_epoch(
+    copy: FloorMark, previous: Epoch | None, known: list[FloorMark]
+) -> None:
+    previous = None if previous == copy.epoch else previous
+
+    ahead = ahead_of(copy, previous, known)
+
+    restored = found(
+        copy.epoch,
+        previous=previous,
+        incarnation=copy.incarnation,
+        number=copy.audit_number,
+        hash_at_mark=None,
+    )
+    assert why_new(restored, ahead, is_damaged=False) is EpochReason.RESTORED
+    assert all(ahead.sequence > each.sequence for each in [copy, *known])
+    assert all(ahead.incarnation > each.incarnation for each in [copy, *known])
+
+
+def test_what_is_put_back_takes_along_the_floors_and_stops_of_the_present_state() -> None:
+    copy = mark(FIRST).model_copy(update={"policy_version": 3, "time_floor": NOON, "stops": ["all"]})
+    present = mark(SECOND, incarnation=9).model_copy(
+        update={"policy_version": 7, "time_floor": NOON + timedelta(days=1), "stops": ["tier:high"]}
+    )
+    reset = mark(SECOND, incarnation=8).model_copy(update={"floor_resets": 1, "time_floor": NOON})
+
+    ahead = ahead_of(copy, None, [present, reset])
+
+    assert (ahead.policy_version, ahead.stops) == (7, ["tier:high"])
+    assert (ahead.time_floor, ahead.floor_resets) == (NOON, 1)
+    assert ahead.epoch == SECOND

@@ -17,7 +17,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from firmware_sim.fields import Json
 from tests.support.waiting import eventually
 
-_WITHIN: Final = 10.0
+_WITHIN: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from firmware_sim.fields import Json
+from tests.support import warm
 from tests.support.brokers import Mosquitto
 
 
@@ -18,12 +18,12 @@ class FleetProcess:
     """
 
     def __init__(self, arguments: Sequence[str]) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "firmware_sim", *arguments],
+        self.process = warm.start(
+            warm.FLEET,
+            ["firmware_sim", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
         )
         self.appliances: list[dict[str, Json]] = []
 

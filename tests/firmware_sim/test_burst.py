@@ -112,7 +112,7 @@ def test_as_a_process_it_sends_its_burst_and_ends(broker: Mosquitto, journal_pat
     with started(where, "--burst", "500", "--rate", "5000", "--journal", str(journal_path)) as running:
         running.until_ready()
         tally = running.line()["burst"]
-        status = running.process.wait(15)
+        status = running.process.wait(60)
 
     assert status == 0
     assert isinstance(tally, dict)

@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.requirement("F6")
 
-_WITHIN: Final = 15.0
+_WITHIN: Final = 60.0
 
 
 def named(running: FleetProcess, model: str) -> dict[str, Json]:

@@ -355,14 +355,23 @@ class Hub(Recorded):
         for lane in lanes or (Tier.LOW, Tier.MEDIUM):
             while await self.has_work(lane):
                 await self.works(lane)
+            # A lane with nothing to work waits, and looks: what lost its holder too often ends by that.
+            await self.now.store.write(partial(claims.claim, self._wanted(lane)))
 
     async def has_work(self, lane: Tier = Tier.LOW) -> bool:
         """Whether anything of a lane could be claimed now."""
+        try:
+            await self.now.store.write(partial(_look, self._wanted(lane, Taker("looker", "0" * 32))))
+        except _SeenError as seen:
+            return bool(seen.found.found)
+        raise AssertionError
+
+    def _wanted(self, lane: Tier, *takers: Taker) -> Wanted:
         policy = self.now.trust.policy
         assert policy is not None
-        wanted = Wanted(
+        return Wanted(
             lane=lane,
-            takers=[Taker("looker", "0" * 32)],
+            takers=takers,
             most=policy.tier_rule(lane).concurrency,
             now=self.lease_time(),
             wall=self.clock.wall(),
@@ -370,11 +379,6 @@ class Hub(Recorded):
             losing=self.now.desk.losing,
             rollouts=self.now.desk.rollouts,
         )
-        try:
-            await self.now.store.write(partial(_look, wanted))
-        except _SeenError as seen:
-            return bool(seen.found.found)
-        raise AssertionError
 
     async def uploads(self, *numbers: int) -> None:
         """Let the cloud acknowledge records."""

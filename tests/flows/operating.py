@@ -13,10 +13,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from edgeagent.agent.timing import Timing, timing
 from edgeagent.clock import ClockSource, Proof, ProvenClock
+from edgeagent.contracts.floormark import EpochReason
 from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reports.health import Check
 from edgeagent.core.retry import BackoffRule
@@ -40,7 +42,9 @@ from edgeagent.flows.uplink import Uplink, UplinkSettings
 from edgeagent.flows.watching.certificates import CertificateFiles
 from edgeagent.flows.watching.lookout import Lookout
 from edgeagent.flows.worlds import Worlds
+from edgeagent.store.database import Transaction
 from edgeagent.store.floorfile import FloorFile
+from edgeagent.store.meta import Life, begin_life, next_incarnation
 from tests.flows.building import HUB, Hub, new_hub
 from tests.flows.policies import signed_policy
 from tests.support.clocks import NOON, ManualReadings
@@ -127,6 +131,12 @@ async def check_of(health: Health, name: str) -> Check:
     return found
 
 
+def _begin(life: Life, tx: Transaction) -> None:
+    """As each start of the agent does, the first time."""
+    begin_life(tx, life)
+    next_incarnation(tx)
+
+
 @asynccontextmanager
 async def operated_hub(folder: Path, *devices: str, with_cloud: bool = True) -> AsyncIterator[OperatorDesk]:
     """A hub that is well.
@@ -140,6 +150,7 @@ async def operated_hub(folder: Path, *devices: str, with_cloud: bool = True) -> 
     async with new_hub(folder, *devices, clock=clock) as hub:
         clock.is_proven()
         around, store = hub.around, hub.store
+        await store.write(partial(_begin, Life(epoch=around.origin.epoch, reason=EpochReason.FIRST)))
         key, tallies = MemoryKey(), Tallies(hub.store, hub.around)
         trust = Trust(store, clock, around, TrustSettings(signer=VENUE.public))
         await trust.load(signed_policy(VENUE, 3))
@@ -165,7 +176,6 @@ async def operated_hub(folder: Path, *devices: str, with_cloud: bool = True) -> 
             epochs=time.epochs,
             around=around,
             lookout=Lookout(store, around, uplink if with_cloud else None, tallies, CertificateFiles({}, {})),
-            state_dir=folder,
             started=clock.boot(),
         )
         worlds = Worlds(hub.devices, trust, around, key.public)

@@ -7,7 +7,7 @@ import pytest
 
 from edgeagent.contracts.reports.backup import BackupRequest
 from edgeagent.errors import RejectedError, StorageError
-from edgeagent.flows.backups import Backups
+from edgeagent.flows.backups import BackupFlow
 from edgeagent.flows.beside import Beside
 from edgeagent.store.side import Side
 from tests.flows.building import Hub, new_hub
@@ -19,12 +19,13 @@ pytestmark = pytest.mark.requirement("R2")
 ROWS = "SELECT subject, actor FROM audit WHERE kind = 'backed_up'"
 
 
-def backups(hub: Hub, beside: Beside | None = None) -> Backups:
-    return Backups(hub.store, beside or Beside(hub.store), hub.around, [hub.path.parent])
+def backups(hub: Hub, beside: Beside | None = None, *, keep: int = 3) -> BackupFlow:
+    return BackupFlow(hub.store, beside or Beside(hub.store), hub.around, keep)
 
 
-def files_in(folder: Path) -> list[str]:
-    return [file.name for file in folder.iterdir()]
+def names_in(state: Path) -> list[str]:
+    folder = state / "backups"
+    return sorted(file.name for file in folder.iterdir()) if folder.exists() else []
 
 
 @pytest.fixture
@@ -34,63 +35,54 @@ def state(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def copies(tmp_path: Path) -> Path:
-    folder = tmp_path / "copies"
-    folder.mkdir(mode=0o755)
-    return folder
-
-
-async def test_a_backup_is_made_and_on_record(state: Path, copies: Path) -> None:
+async def test_a_backup_is_made_listed_and_on_record(state: Path) -> None:
     async with new_hub(state, "dev-1") as hub:
-        report = await backups(hub).back_up(BackupRequest(file=str(copies / "hub.db")), "uid:0 root")
+        flow = backups(hub)
 
-        assert report.bytes == (copies / "hub.db").stat().st_size
-        assert query(copies / "hub.db", "SELECT device FROM devices") == [("dev-1",)]
-        assert hub.rows(ROWS) == [("hub.db", "uid:0 root")]
+        report = await flow.back_up(BackupRequest(), "uid:0 root")
+
+        listed = await flow.backups()
+        assert (listed.folder, listed.keep, listed.backups) == (str(state / "backups"), 3, [report])
+        assert (report.problem, names_in(state)) == ("", [report.name])
+        assert query(Path(report.path) / "hub.db", "SELECT device FROM devices") == [("dev-1",)]
+        assert hub.rows(ROWS) == [(report.name, "uid:0 root")]
 
 
-@pytest.mark.parametrize(
-    ("file", "why"),
-    [
-        ("hub-copy.db", "begins with /"),
-        ("{state}/hub.db-journal", "beside the database"),
-        ("{copies}/../state/hub.db-journal", "beside the database"),
-        ("{copies}/missing/hub.db", "No such file"),
-        ("{copies}/there.db", "is there already"),
-        ("{copies}/link.db", "is there already"),
-        ("{copies}/open/hub.db", "anybody may write"),
-    ],
-)
-async def test_a_backup_that_does_harm_is_refused_and_nothing_is_made(
-    state: Path, copies: Path, file: str, why: str
-) -> None:
-    (copies / "there.db").write_text("mine")
-    (copies / "link.db").symlink_to(copies / "nowhere")
-    (copies / "open").mkdir()
-    (copies / "open").chmod(0o777)
+async def test_the_oldest_goes_when_another_is_whole(state: Path) -> None:
     async with new_hub(state, "dev-1") as hub:
-        before = files_in(state), files_in(copies)
+        flow = backups(hub, keep=2)
+        made = [(await flow.back_up(BackupRequest(keys=False), "uid:0 root")).name for _ in range(3)]
 
-        with pytest.raises(RejectedError, match=why):
-            await backups(hub).back_up(
-                BackupRequest(file=file.format(state=state, copies=copies)), "uid:0 root"
-            )
-
-        assert (files_in(state), files_in(copies)) == before
-        assert (copies / "there.db").read_text() == "mine"
-        assert hub.rows(ROWS) == []
+        assert names_in(state) == sorted(made[1:])
+        flow.adopt(1)
+        last = await flow.back_up(BackupRequest(), "uid:0 root")
+        assert names_in(state) == [last.name]
+        assert len(hub.rows(ROWS)) == 4
 
 
-async def test_a_backup_that_cannot_be_put_on_record_is_taken_away(state: Path, copies: Path) -> None:
+async def test_what_is_no_backup_is_listed_with_what_is_wrong_and_left_alone(state: Path) -> None:
+    (state / "backups" / "mine").mkdir(parents=True)
+    (state / "backups" / "note.txt").write_text("mine too")
+    async with new_hub(state, "dev-1") as hub:
+        flow = backups(hub, keep=1)
+        await flow.back_up(BackupRequest(), "uid:0 root")
+        await flow.back_up(BackupRequest(), "uid:0 root")
+
+        listed = (await flow.backups()).backups
+
+        assert [bool(each.problem) for each in listed] == [False, True, True]
+        assert (state / "backups" / "note.txt").read_text() == "mine too"
+
+
+async def test_a_backup_that_cannot_be_put_on_record_is_taken_away(state: Path) -> None:
     async with new_hub(state, "dev-1") as hub:
         with full_disk(hub.path), pytest.raises(StorageError):
-            await backups(hub).back_up(BackupRequest(file=str(copies / "hub.db")), "uid:0 root")
+            await backups(hub).back_up(BackupRequest(), "uid:0 root")
 
-        assert files_in(copies) == []
+        assert names_in(state) == []
 
 
-async def test_one_backup_at_a_time(state: Path, copies: Path) -> None:
+async def test_one_backup_at_a_time(state: Path) -> None:
     async with new_hub(state, "dev-1") as hub:
         beside = Beside(hub.store)
 
@@ -101,9 +93,9 @@ async def test_one_backup_at_a_time(state: Path, copies: Path) -> None:
         first = asyncio.create_task(beside.run(go_on))
         await eventually(lambda: beside.is_busy)
         with pytest.raises(RejectedError, match="is going on"):
-            await backups(hub, beside).back_up(BackupRequest(file=str(copies / "hub.db")), "uid:0 root")
+            await backups(hub, beside).back_up(BackupRequest(), "uid:0 root")
         await hub.breathes()
         beside.stop()
         await first
 
-        assert files_in(copies) == []
+        assert names_in(state) == []

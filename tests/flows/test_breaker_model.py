@@ -348,7 +348,6 @@ class BreakersOverTime(RuleBasedStateMachine):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)  # to bring a failing history down to its core takes a while
 @pytest.mark.requirement("B1", "B2", "T9")
 def test_whatever_happens_each_breaker_stands_as_its_rules_say() -> None:
     run_state_machine_as_test(BreakersOverTime, settings=settings(max_examples=15, stateful_step_count=25))

@@ -356,7 +356,6 @@ class CommandsOverTime(Promised):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)  # to bring a failing history down to its core takes a while
 @pytest.mark.requirement("L1", "L2", "L3", "Q4", "I3", "R5", "S1", "S2", "S3")
 def test_whatever_happens_to_commands_in_whatever_order_their_promises_hold() -> None:
     run_state_machine_as_test(CommandsOverTime, settings=settings(max_examples=25, stateful_step_count=25))

@@ -189,7 +189,7 @@ async def test_a_file_that_is_taken_back_is_served_no_more_to_who_is_in_the_midd
     command = install(hub)
     await hub.admits(command)
     working = asyncio.create_task(hub.works())
-    await eventually(lambda: player.begun)
+    await eventually(lambda: hub.rows("SELECT stage FROM updates") == [("installing",)])
     assert hub.shelf.served
 
     hub.shelf.images = [BEFORE]

@@ -105,6 +105,17 @@ async def test_one_is_kept_as_long_as_the_policy_lets_any_command_be_valid(hub: 
     assert await forgetting(hub).look() == 1
 
 
+@pytest.mark.usefixtures("tv")
+async def test_where_one_may_be_valid_for_longer_than_there_are_dates_none_is_forgotten(hub: Hub) -> None:
+    rule = ActionRule(tier=Tier.LOW, longest_validity=999_999_999 * DAY)
+    await hub.has_policy(version=2, actions=hub.keys.policy().actions | {VOLUME: rule})
+    await worked(hub, "c-1", "c-2")
+    hub.passes(FIVE + 30 * DAY)
+    hub.time_is_known()
+
+    assert await forgetting(hub).look() == 0
+
+
 @pytest.mark.requirement("T1")
 @pytest.mark.parametrize("clock", ["right", "set back", "unsure"])
 async def test_a_forgotten_one_that_is_replayed_is_expired_whatever_the_clock_says(

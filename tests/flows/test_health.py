@@ -1,5 +1,6 @@
 """Health: each check says how it stands and, where it stands badly, what to do next (SPEC O5)."""
 
+import threading
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -7,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from edgeagent.contracts.event import Stream
+from edgeagent.contracts.policy import Tier
 from edgeagent.contracts.reports.health import Check, HealthReport, Level
+from edgeagent.core.lifecycle import State
+from edgeagent.flows.machine.probe import Probe
+from edgeagent.flows.queue_health import queue_check
 from edgeagent.flows.trust import Trust, TrustSettings
 from edgeagent.ids import topic_filter
 from edgeagent.ports.links import Trouble
@@ -32,9 +37,9 @@ async def test_a_hub_that_is_well_says_so_in_every_check(tmp_path: Path) -> None
         assert report.level is Level.OK
         assert {check.name for check in report.checks} == {
             *("broker-control", "broker-telemetry", "cloud", "clock", "database", "discovery", "epoch"),
-            *("disk", "outbox", "policy", "qos0", "approvals", "stops", "leases"),
+            *("outbox", "policy", "qos0", "approvals", "stops", "leases", "queue"),
             *("breakers", "dead_letters", "rollouts"),
-            *("broker-limits", "broker-drops", "broker-sends", "retained", "topics"),
+            *("broker-limits", "broker-drops", "broker-sends", "broker-access", "retained", "topics"),
             *("stuck", "workers", "lanes", "locks", "draining", "replays", "certificates"),
         }
 
@@ -236,11 +241,65 @@ async def test_devices_that_wait_for_admission_are_counted(tmp_path: Path) -> No
         assert "edgeagent devices admit" in check.advice
 
 
-async def test_a_state_folder_that_is_gone_is_told(tmp_path: Path) -> None:
-    async with operated_hub(tmp_path) as desk:
-        report = await replace(desk.health, state_dir=tmp_path / "gone").report()
+@pytest.mark.requirement("R4")
+async def test_what_hangs_is_told_and_holds_nothing_else_up(tmp_path: Path) -> None:
+    """A disk that does not answer: everything else is in the report all the same."""
+    released = threading.Event()
+    begun: list[int] = []
 
-        assert [check.name for check in report.checks if check.level is Level.UNKNOWN] == ["disk"]
+    def hangs() -> list[Check]:
+        begun.append(1)
+        released.wait(60)
+        return [Check(name="disk", level=Level.OK, summary="9000 MiB free")]
+
+    async with operated_hub(tmp_path) as desk:
+        probe = Probe("disk", hangs, desk.clock, every=MINUTE, patience=timedelta(milliseconds=50))
+        health = replace(desk.health, probes=[probe])
+        try:
+            first, second = await health.report(), await health.report()
+        finally:
+            released.set()
+        for report in (first, second):
+            assert [check.name for check in report.checks if check.level is Level.UNKNOWN] == ["disk"]
+            assert "outbox" in {check.name for check in report.checks}
+
+        # Nobody looks a second time while it hangs, and what it found at last is taken.
+        assert begun == [1]
+        assert (await check_of(health, "disk")).level is Level.OK
+        assert begun == [1]
+
+
+async def test_what_was_found_well_holds_for_a_while_and_what_was_not_for_less(tmp_path: Path) -> None:
+    found = [Level.OK]
+    looks: list[int] = []
+
+    def look() -> list[Check]:
+        looks.append(1)
+        return [Check(name="disk", level=found[-1], summary="seen")]
+
+    async with operated_hub(tmp_path) as desk:
+        probe = Probe("disk", look, desk.clock, every=MINUTE)
+        health = replace(desk.health, probes=[probe])
+        found.append(Level.WARNING)
+        assert (await check_of(health, "disk")).level is Level.WARNING
+        desk.clock.passes(MINUTE / 4)
+        found.append(Level.OK)
+        assert (await check_of(health, "disk")).level is Level.OK
+        desk.clock.passes(MINUTE / 2)
+        found.append(Level.CRITICAL)
+        assert (await check_of(health, "disk")).level is Level.OK
+        assert len(looks) == 2
+
+
+async def test_open_commands_are_told_by_what_they_wait_for_with_the_age_of_the_oldest() -> None:
+    came = {(Tier.LOW, State.HELD): (2, 0), (Tier.HIGH, State.HELD): (1, 3_600_000_000)}
+    soon, late = queue_check(came, 7_200_000_000), queue_check(came, 8 * 86_400_000_000)
+
+    assert (soon.level, soon.summary) == (Level.OK, "3 held, the oldest for 2 h")
+    assert (late.level, late.summary) == (Level.WARNING, "3 held, the oldest for 8 d")
+    assert "edgeagent commands" in late.advice
+    assert "commands_held=3;;" in {measure.text() for measure in soon.measures}
+    assert queue_check({}, 0).summary == "no command is open"
 
 
 class TestTheLevelAsAWhole:

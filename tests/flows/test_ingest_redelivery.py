@@ -4,6 +4,7 @@ import asyncio
 import threading
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ import pytest
 from edgeagent.contracts.event import Stream
 from edgeagent.flows.ingest import IngestSettings
 from edgeagent.ports.crash import CrashPoint
+from edgeagent.store import outbox
+from edgeagent.store.database import Database
 from tests.flows.building import QUICK, Hub, new_hub
-from tests.support.stores import full_disk
+from tests.support.stores import HUB_MIGRATIONS, full_disk
 from tests.support.waiting import DEADLINE
 
 pytestmark = pytest.mark.requirement("Q2")
@@ -151,16 +154,21 @@ async def test_the_two_sessions_count_their_packets_apart(tmp_path: Path) -> Non
         assert await hub.values("temperature") == [20]
 
 
+async def marked_in_a_lost_session(hub: Hub) -> None:
+    """A message is stored, and then the broker has lost the session that it came in."""
+    hub.bus.delivers("dev-1/presses", PRESS)  # telemetry's first message: packet id 1
+    await hub.settles()
+    hub.bus.goes_down()
+    hub.bus.comes_up(session_present=False)
+    await hub.settles()
+
+
 class TestWhenTheBrokerHasNotKeptTheSession:
     """Packet ids start anew, so that every earlier mark would be taken for something that it is not."""
 
     async def test_earlier_marks_are_forgotten(self, tmp_path: Path) -> None:
         async with new_hub(tmp_path, "dev-1") as hub:
-            hub.bus.delivers("dev-1/presses", PRESS)  # telemetry's first message: packet id 1
-            await hub.settles()
-            hub.bus.goes_down()
-            hub.bus.comes_up(session_present=False)
-            await hub.settles()
+            await marked_in_a_lost_session(hub)
             await hub.dies()
             hub.bus.comes_up()
             hub.bus.delivers("dev-1/presses", PRESS)  # again packet id 1, lost with its process
@@ -215,8 +223,67 @@ async def test_marks_are_kept_as_far_as_a_redelivery_can_reach_and_no_longer(tmp
             hub.bus.delivers("dev-1/sensor", b'{"temperature": %d}' % number)
             if number % 10 == 9:
                 await hub.settles()
+                await goes_up(hub.store)
 
         [(kept,)] = hub.rows("SELECT sum(length(marks)) / 18 FROM delivery_marks WHERE session = 'telemetry'")
         assert isinstance(kept, int)
         assert 40 <= kept < 60
-        assert len(await hub.told(Stream.TELEMETRY)) == 200
+
+
+async def goes_up(store: Database) -> None:
+    """The cloud takes all that waits."""
+    for stream, (first, following) in (await store.read(outbox.extents)).items():
+        numbers = range(first, following)
+        await store.write(partial(outbox.acknowledge, stream=stream, numbers=numbers))
+
+
+async def goes_up_meanwhile(hub: Hub) -> None:
+    """The same, while nobody takes readings in."""
+    store = await Database.open(hub.path, HUB_MIGRATIONS)
+    await goes_up(store)
+    await store.close()
+
+
+class TestTheMarkThatLiesWithItsEvent:
+    """The marks of a commit are stored with an event, in the same page, and stay when it goes."""
+
+    @pytest.mark.parametrize(
+        ("topic", "payload", "stream"),
+        [
+            pytest.param("dev-1/presses", PRESS, Stream.TELEMETRY, id="telemetry"),
+            pytest.param("dev-1/state", ON, Stream.STATE, id="state"),
+        ],
+    )
+    async def test_a_repeat_is_known_though_its_event_has_gone_up(
+        self, tmp_path: Path, topic: str, payload: bytes, stream: Stream
+    ) -> None:
+        async with new_hub(tmp_path, "dev-1") as hub:
+            hub.dies_at(CrashPoint.EVENTS_COMMITTED)
+            hub.bus.delivers(topic, payload)
+            await hub.is_dead()
+            of_a_message = "SELECT 1 FROM delivery_marks WHERE marks <> X''"
+            assert hub.rows(of_a_message) == []
+            await goes_up_meanwhile(hub)
+            assert hub.rows("SELECT 1 FROM outbox") == []
+            assert (1,) in hub.rows(of_a_message)
+
+            await hub.starts()
+
+            assert await hub.told(stream) == []
+            assert repeats(hub) == 1
+
+    async def test_one_of_a_session_that_is_lost_does_not_come_back_when_its_event_goes_up(
+        self, tmp_path: Path
+    ) -> None:
+        async with new_hub(tmp_path, "dev-1") as hub:
+            await marked_in_a_lost_session(hub)
+            await hub.dies()
+            await goes_up_meanwhile(hub)
+            hub.bus.comes_up()
+            hub.bus.delivers("dev-1/presses", PRESS)  # again packet id 1, lost with its process
+            hub.bus.loses_client()
+
+            await hub.starts()
+
+            assert await hub.values("button") == ["single"]
+            assert repeats(hub) == 0

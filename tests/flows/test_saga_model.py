@@ -208,7 +208,6 @@ async def is_over(hub: Hub, television: Television, command: Command) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)  # to bring a failing history down to its core takes a while
 @pytest.mark.requirement("S1", "S2", "R5")
 def test_wherever_it_is_broken_off_no_finished_step_is_repeated_and_the_end_is_known() -> None:
     @settings(max_examples=25, deadline=None)

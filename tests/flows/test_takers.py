@@ -310,6 +310,44 @@ async def test_whoever_comes_just_when_one_that_is_gone_is_answered_asks_anew() 
     assert lane.taken_back == [("gone", 1)]
 
 
+@pytest.mark.requirement("Q8", "L3")
+async def test_what_was_claimed_for_somebody_who_goes_before_hearing_of_it_is_given_back() -> None:
+    # Given two that wait, of whom one asks for both.
+    lane = Lane()
+    stays, goes = lane.takes("stays"), lane.takes("goes")
+    await eventually(lambda: bool(lane.asked))
+
+    # When both have something, and one goes in the turn of the loop in which it would have heard of it.
+    lane.asked[0].set_result(Answer([found(1), found(2)]))
+    await asyncio.sleep(0)
+    assert not goes.done()
+    goes.cancel()
+
+    # Then the other has its own, and that one is nobody's again.
+    taker, command = await stays
+    assert (taker.holder, command.row.run) == ("stays", 2)
+    await eventually(lambda: lane.taken_back == [("goes", 1)])
+
+
+@pytest.mark.requirement("Q8", "L3")
+async def test_what_was_claimed_for_somebody_who_goes_while_it_is_put_together_is_given_back() -> None:
+    lane, begun = Lane(), asyncio.Event()
+
+    async def puts_together(_found: Found, _taker: Taker) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    goes = asyncio.create_task(lane.takers.lend("goes", puts_together))
+    await eventually(lambda: bool(lane.asked))
+    lane.asked[0].set_result(Answer([found(1)]))
+    await begun.wait()
+
+    goes.cancel()
+
+    await asyncio.wait([goes])
+    await eventually(lambda: lane.taken_back == [("goes", 1)])
+
+
 @pytest.mark.requirement("Q8")
 async def test_what_somebody_was_told_who_is_gone_holds_up_nobody_who_comes_later() -> None:
     # Given one that is told when there will be work, and was gone by then.

@@ -9,6 +9,7 @@ import pytest
 
 from edgeagent.clock import ClockSource, ProvenClock
 from edgeagent.core.audit_chain import AuditKind
+from edgeagent.core.retry import BackoffRule
 from edgeagent.flows.timefloor import TimeFloor
 from edgeagent.flows.timekeeping import Timekeeping, TimeSettings
 from edgeagent.flows.trust import Trust, TrustSettings
@@ -117,6 +118,28 @@ class TestWhatProvesTheTime:
         task.cancel()
 
         assert statements.asked == 0
+
+    async def test_who_tells_it_is_asked_as_soon_as_a_policy_says_who_that_is(
+        self, store: Database, readings: ManualReadings
+    ) -> None:
+        statements, clock = Statements(readings), ProvenClock(readings)
+        around = surroundings(clock)
+        trust = Trust(store, clock, around, TrustSettings(signer=VENUE.public))
+        settings = TimeSettings(backoff=BackoffRule(first=HOUR, longest=HOUR))
+        timekeeping = Timekeeping(store, TimeFloor(store, clock), statements, trust, around, settings)
+        trust.when_proven(timekeeping.policy_came)
+        task = asyncio.create_task(timekeeping.run())
+        await breathe(store)
+
+        await trust.load(signed_policy(VENUE, 1))
+        await breathe(store)
+        before = statements.asked
+        await trust.load(signed_policy(VENUE, 2, time_key=TIME))
+        await eventually(lambda: clock.wall().source is ClockSource.STATEMENT)
+        await breathe(store)
+        task.cancel()
+
+        assert (before, statements.asked) == (0, 1)
 
     async def test_it_is_put_on_record_once_and_whoever_waits_is_told(
         self, believer: Believer, store: Database

@@ -66,7 +66,7 @@ class TestAfterAFailure:
             cloud.goes_down()
             await hub.stores(event(hub.around))
             async with uplink_of(hub, cloud, chance=chance) as uplink:
-                await tried(cloud, 1)
+                await eventually(lambda: uplink.state.failing_since is not None)
                 since = uplink.state.failing_since
                 for tries, hours in enumerate([1, 2, 4, 8, 8], start=1):
                     wait = hours * HOUR * chance

@@ -61,7 +61,7 @@ async def uplink_of(
 
 def waiting(hub: Hub) -> list[tuple[object, ...]]:
     """Stream and number of the events that the outbox holds."""
-    return hub.rows("SELECT stream, number FROM outbox ORDER BY stream, number")
+    return hub.rows("SELECT stream, number FROM outbox ORDER BY id")
 
 
 def events(hub: Hub, stream: Stream, count: int, *, size: int = 0) -> list[NewEvent]:

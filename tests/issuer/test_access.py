@@ -190,7 +190,7 @@ async def test_a_body_that_never_ends_is_given_up_and_the_server_goes_on(tmp_pat
             "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{".encode()
         )
 
-        answered = await asyncio.wait_for(reader.readline(), 20)
+        answered = await asyncio.wait_for(reader.readline(), 60)
         writer.close()
 
         assert b"408" in answered

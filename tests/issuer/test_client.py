@@ -74,7 +74,7 @@ async def test_ten_lines_lead_from_a_backend_to_a_checked_receipt(
     sent = await told
     await greeted.upload(batch(hub.id, [receipt_event(2, sent)]))  # type: ignore[arg-type]
 
-    assert (await asyncio.wait_for(running, 20)).outcome is Outcome.SUCCEEDED
+    assert (await asyncio.wait_for(running, 60)).outcome is Outcome.SUCCEEDED
 
 
 @pytest.mark.requirement("P1", "V7")

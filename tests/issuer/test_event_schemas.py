@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
-from jsonschema import Draft202012Validator
 from pydantic import JsonValue
 
 from edgeagent.contracts.actions import ActionName
@@ -20,9 +20,21 @@ from edgeagent.core.breaker import Signal
 from edgeagent.ids import hub_id
 from tests.issuer.building import EPOCH, hello, order, receipt, receipt_event, state, stored
 
+if TYPE_CHECKING:
+    # Reading it takes seconds, and each process that collects the tests would read it.
+    from jsonschema import Draft202012Validator
+
 SCHEMA: Final = json.loads((Path(__file__).parents[2] / "docs" / "events.schema.json").read_text("utf-8"))
-VALIDATOR: Final = Draft202012Validator(SCHEMA, format_checker=Draft202012Validator.FORMAT_CHECKER)
 HUB: Final = hub_id("venue-7")
+
+
+@cache
+def validator() -> "Draft202012Validator":
+    """What holds events against the document."""
+    from jsonschema import Draft202012Validator
+
+    return Draft202012Validator(SCHEMA, format_checker=Draft202012Validator.FORMAT_CHECKER)
+
 
 EXAMPLES: Final[Mapping[EventType, dict[str, JsonValue]]] = {
     EventType.HUB_HELLO: {
@@ -94,7 +106,7 @@ def event(kind: EventType, data: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 @pytest.mark.requirement("U8")
 def test_the_schema_is_one_and_knows_every_type_of_event() -> None:
-    Draft202012Validator.check_schema(SCHEMA)
+    validator().check_schema(SCHEMA)
 
     assert set(SCHEMA["$defs"]["event"]["properties"]["type"]["enum"]) == {str(kind) for kind in EventType}
     assert {*EXAMPLES, EventType.RECEIPT} == set(EventType)
@@ -105,7 +117,7 @@ def test_the_schema_is_one_and_knows_every_type_of_event() -> None:
 @pytest.mark.requirement("U8")
 @pytest.mark.parametrize("kind", EXAMPLES, ids=str)
 def test_an_event_as_the_agent_writes_it_fits(kind: EventType) -> None:
-    VALIDATOR.validate(event(kind, EXAMPLES[kind]))
+    validator().validate(event(kind, EXAMPLES[kind]))
 
 
 @pytest.mark.requirement("U8", "O4")
@@ -126,7 +138,7 @@ def test_an_event_as_the_agent_writes_it_fits(kind: EventType) -> None:
     ],
 )
 def test_an_alert_about_a_command_fits(told: dict[str, JsonValue]) -> None:
-    VALIDATOR.validate(event(EventType.ALERT, told))
+    validator().validate(event(EventType.ALERT, told))
 
 
 @pytest.mark.requirement("U8", "O4")
@@ -140,8 +152,8 @@ def test_an_alert_of_the_hubs_own_fits_in_each_of_its_turns(turn: AlertTurn) -> 
         "words": "100 MiB free",
     }
 
-    VALIDATOR.validate(event(EventType.ALERT, told))
-    assert not VALIDATOR.is_valid(event(EventType.ALERT, told | {"turn": "over"}))
+    validator().validate(event(EventType.ALERT, told))
+    assert not validator().is_valid(event(EventType.ALERT, told | {"turn": "over"}))
 
 
 @pytest.mark.requirement("U8", "B1")
@@ -156,16 +168,16 @@ def test_refusals_that_were_counted_fit_and_such_that_are_neither_do_not() -> No
     replayed = counted | {"issuer": "1" * 64, "samples": [sample | {"command": "c1"}]}
 
     for good in (counted, replayed):
-        VALIDATOR.validate(event(EventType.REFUSED, good))
+        validator().validate(event(EventType.REFUSED, good))
     neither: dict[str, JsonValue] = {"reason": "malformed"}
     for bad in (neither, counted | {"command": "c1"}, counted | {"samples": [sample] * 4}):
-        assert not VALIDATOR.is_valid(event(EventType.REFUSED, bad))
+        assert not validator().is_valid(event(EventType.REFUSED, bad))
 
 
 @pytest.mark.requirement("U8")
 def test_our_builders_events_fit() -> None:
     for built in (hello(), state(2, 7, power=True), receipt_event(3, order(HUB))):
-        VALIDATOR.validate(json.loads(render(HUB, EPOCH, Stream.RECORD, built)))
+        validator().validate(json.loads(render(HUB, EPOCH, Stream.RECORD, built)))
 
 
 @pytest.mark.requirement("U8", "A4")
@@ -182,7 +194,7 @@ def test_every_receipt_fits(outcome: Outcome) -> None:
     )
 
     for told in (whole, receipt(order(HUB), outcome=outcome)):
-        VALIDATOR.validate(event(EventType.RECEIPT, told.model_dump(mode="json", exclude_none=True)))
+        validator().validate(event(EventType.RECEIPT, told.model_dump(mode="json", exclude_none=True)))
 
 
 @pytest.mark.requirement("U8", "A4")
@@ -193,8 +205,8 @@ def test_the_schemas_receipt_is_the_contracts() -> None:
     optional = {name for name, one in Receipt.model_fields.items() if one.default is None}
     assert set(described["required"]) == Receipt.model_fields.keys() - optional
     assert set(described["properties"]["outcome"]["enum"]) == {str(outcome) for outcome in Outcome}
-    assert all(VALIDATOR.evolve(schema=SCHEMA["$defs"]["action"]).is_valid(action) for action in ActionName)
-    assert all(VALIDATOR.evolve(schema=SCHEMA["$defs"]["code"]).is_valid(reason) for reason in Reason)
+    assert all(validator().evolve(schema=SCHEMA["$defs"]["action"]).is_valid(action) for action in ActionName)
+    assert all(validator().evolve(schema=SCHEMA["$defs"]["code"]).is_valid(reason) for reason in Reason)
 
 
 @pytest.mark.requirement("U8", "A3")
@@ -225,7 +237,7 @@ def test_the_schemas_checkpoint_is_the_contracts() -> None:
     ],
 )
 def test_an_event_with_other_data_does_not_fit(kind: EventType, spoil: dict[str, JsonValue]) -> None:
-    assert not VALIDATOR.is_valid(event(kind, EXAMPLES[kind] | spoil))
+    assert not validator().is_valid(event(kind, EXAMPLES[kind] | spoil))
 
 
 @pytest.mark.requirement("U8")
@@ -247,6 +259,6 @@ def test_an_event_with_other_data_does_not_fit(kind: EventType, spoil: dict[str,
 )
 def test_an_event_with_another_envelope_does_not_fit(spoil: dict[str, JsonValue]) -> None:
     good = event(EventType.ALERT, EXAMPLES[EventType.ALERT])
-    assert VALIDATOR.is_valid(good)
+    assert validator().is_valid(good)
 
-    assert not VALIDATOR.is_valid(good | spoil)
+    assert not validator().is_valid(good | spoil)

@@ -1,7 +1,10 @@
 """The interface is what ``docs/openapi.yaml`` says, held against real traffic of real clients."""
 
 import asyncio
+import json
 import re
+import ssl
+from base64 import b64encode
 from dataclasses import replace
 from datetime import timedelta
 from hashlib import sha256
@@ -11,8 +14,8 @@ from typing import Final
 import pytest
 import yaml
 from aiohttp import web
-from openapi_core.exceptions import OpenAPIError
-from openapi_spec_validator import validate
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 from prometheus_client import CollectorRegistry
 
 from edgeagent.adapters.cloud.https import HttpsQueue
@@ -23,12 +26,14 @@ from edgeagent.ids import hub_id
 from edgeagent.issuer.bells import Bells
 from edgeagent.issuer.client import IssuerClient
 from edgeagent.issuer.instruments import Instruments
+from edgeagent.issuer.logins import Logins
 from edgeagent.issuer.policy_in_force import FixedPolicy
 from edgeagent.issuer.server import application
 from edgeagent.issuer.service import Service
 from edgeagent.issuer.settings import Limits
 from edgeagent.issuer.tokens import TokenFile, new_token
 from edgeagent.issuer.wire import CommandState
+from edgeagent.store.identity import IdentitySlots
 from tests.issuer.building import (
     ManualClock,
     batch,
@@ -44,6 +49,7 @@ from tests.issuer.raw import NONCE, ask, upload
 from tests.issuer.test_artifacts import ALL_TASMOTA, plug, room
 from tests.issuer.test_artifacts import PLUG as ARTIFACT
 from tests.issuer.traffic import Exchange, Listener, check, document
+from tests.support.enrolled import enrolling
 from tests.support.queue_server import KnownHub, QueueServer
 
 DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "openapi.yaml"
@@ -53,6 +59,8 @@ NOW: Final = timedelta(0)
 
 @pytest.mark.requirement("U8")
 def test_the_document_is_openapi() -> None:
+    from openapi_spec_validator import validate
+
     validate(yaml.safe_load(DOCUMENT.read_text("utf-8")))
 
 
@@ -111,6 +119,56 @@ async def _what_is_read_without_a_client(url: str, server: QueueServer) -> None:
     await ask(f"{url}/metrics", token=server.audit_token, method="GET")
 
 
+async def _how_hubs_become_known(folder: Path) -> list[Exchange]:
+    """A hub's identity from its claim code to its end, and what is refused on the way."""
+    with enrolling(folder) as office:
+        slots = await office.enrols(await office.claims("venue-1"), folder / "hub-1")
+        claim, key = office.code("venue-2"), IdentitySlots(folder / "hub-2")
+        secret, request = claim.secret.hex(), der(key.request(claim.facts.hub))
+        shown = ssl.create_default_context(cafile=office.folder.root)
+        shown.load_cert_chain(slots.current)
+        async with Listener(office.server.url, shown) as listener:
+            url = f"http://127.0.0.1:{listener.port}"
+            end = CloudSettings(url=url, token=Token(office.server.issuer_token))
+            await ask(f"{url}/v1/enrolment", token=None, body=enrolment(secret, request))
+            async with IssuerClient(end, real_clock()) as issuer:
+                await issuer.claim(claim)
+                await issuer.claims()
+                for body in (
+                    enrolment(secret, request),
+                    enrolment(secret, der(key.request(hub_id("x")))),
+                    b"{}",
+                ):
+                    await ask(f"{url}/v1/enrolment", token=None, body=body)
+                other = IdentitySlots(folder / "other").request(claim.facts.hub)
+                await ask(f"{url}/v1/enrolment", token=None, body=enrolment(secret, der(other)))
+                late = await office.claims("venue-3")
+                await issuer.revoke_claim(late.facts.hub)
+                await ask(f"{url}/v1/enrolment", token=None, body=enrolment(late.secret.hex(), request))
+                await ask(f"{url}/v1/authority", token=None, method="GET")
+                await ask(f"{url}/v1/identity", token=None, method="GET")
+                await ask(f"{url}/v1/renewal", token=None, body=renewal(request))
+                await ask(f"{url}/v1/renewal", token=None, body=b"{}")
+                await issuer.revoke(hub_id("venue-1"))
+                await ask(f"{url}/v1/renewal", token=None, body=renewal(request))
+                await ask(f"{url}/v1/hubs/venue-1/time", token=None, body=b"{}")
+                await ask(f"{url}/v1/hubs/venue-1/claim", token=office.server.audit_token, body=b"{}")
+                await ask(f"{url}/v1/hubs/venue-1/claim", token=office.server.issuer_token, body=b"{}")
+    return listener.heard
+
+
+def der(request: x509.CertificateSigningRequest) -> str:
+    return b64encode(request.public_bytes(Encoding.DER)).decode()
+
+
+def enrolment(secret: str, request: str) -> bytes:
+    return json.dumps({"secret": secret, "request": request}).encode()
+
+
+def renewal(request: str) -> bytes:
+    return json.dumps({"request": request}).encode()
+
+
 async def _everything_as_it_should_not_be(listener: Listener, server: QueueServer, hub: KnownHub) -> None:
     """What each path refuses."""
     url = f"http://127.0.0.1:{listener.port}"
@@ -160,6 +218,7 @@ async def test_what_goes_over_the_wire_is_what_the_document_describes(
         async with Listener(with_policy.url) as listener:
             await _what_is_read_without_a_client(f"http://127.0.0.1:{listener.port}", with_policy)
     heard += listener.heard
+    heard += await _how_hubs_become_known(tmp_path / "office")
 
     for exchange in heard:
         check(exchange, described)
@@ -202,6 +261,8 @@ def test_the_check_itself_notices_what_is_not_described() -> None:
     )
     check(good, described)
 
+    from openapi_core.exceptions import OpenAPIError
+
     for bad in (
         replace(good, body=b'{"nonce":"x"}'),
         replace(good, body=b"{}"),
@@ -219,7 +280,7 @@ def test_every_path_of_the_server_is_described_and_no_other(tmp_path: Path) -> N
     service = Service(
         database=None,  # type: ignore[arg-type]  # no request is made
         clock=ManualClock(),
-        tokens=TokenFile(tmp_path / "tokens.toml"),
+        logins=Logins(TokenFile(tmp_path / "tokens.toml"), None, ManualClock()),  # type: ignore[arg-type]  # as above
         policy=FixedPolicy(None),
         repository=None,
         instruments=Instruments(CollectorRegistry()),

@@ -170,7 +170,7 @@ async def test_of_two_that_wait_the_newer_is_given_the_next_command_at_once(
     why = pushed_out.pop().exception()
     assert isinstance(why, LinkError)
     assert (why.trouble, bool(why.retry_after)) == (Trouble.BUSY, True)
-    [lent] = await asyncio.wait_for(waiting.pop(), 20)
+    [lent] = await asyncio.wait_for(waiting.pop(), 60)
     assert lent.envelope == sent.envelope
 
 
@@ -342,7 +342,7 @@ async def test_a_command_whose_time_is_over_before_its_hub_came_is_never_deliver
     sent = Issuer([PrivateKey.new()], real_clock()).sign(intent(hub.id, valid_for=SHORT))
     await cloud.send(sent)
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (await cloud.status(hub.id, sent.command.id, wait=SHORT)).state is not CommandState.EXPIRED:
             pass
 
@@ -362,9 +362,9 @@ async def test_whoever_watches_is_told_when_a_command_moves_on(
     ending = asyncio.create_task(cloud.status(hub.id, sent.command.id, wait=60 * SECOND))
 
     await lease(greeted)
-    moved = await asyncio.wait_for(moving, 20)
+    moved = await asyncio.wait_for(moving, 60)
     await greeted.upload(batch(hub.id, [receipt_event(2, sent)]))
-    ended = await asyncio.wait_for(ending, 20)
+    ended = await asyncio.wait_for(ending, 60)
 
     assert (moved.state, ended.state) == (CommandState.LEASED, CommandState.FINAL)
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.requirement("R1")
 
 TABLE = "CREATE TABLE things (name TEXT PRIMARY KEY, size INTEGER NOT NULL CHECK (size >= 0)) STRICT;"
 INSERT = "INSERT INTO things VALUES (?, ?)"
-DEADLINE = 10
+DEADLINE = 60
 
 
 @pytest.fixture

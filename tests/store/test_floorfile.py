@@ -84,7 +84,7 @@ def test_a_slot_that_is_not_whole_gives_way_to_the_other(
 def test_what_a_cut_leaves_beside_a_slot_is_in_nobodys_way(tmp_path: Path) -> None:
     file = FloorFile(tmp_path, HUB)
     file.write(mark(1))
-    half = tmp_path / f"{SLOTS[0]}.new"
+    half = tmp_path / f".{SLOTS[0]}.new"
     half.write_bytes(b'{"mark":')
 
     assert file.read() == mark(1)

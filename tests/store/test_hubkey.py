@@ -82,7 +82,7 @@ def test_a_damaged_one_is_neither_used_nor_replaced(tmp_path: Path, damaged: byt
 
 @pytest.mark.requirement("R5")
 def test_what_a_cut_has_left_of_a_new_one_is_written_over(tmp_path: Path) -> None:
-    half = tmp_path / "hub.new"
+    half = tmp_path / ".hub.key.new"
     half.write_bytes(b"half")
     half.chmod(0o644)
 

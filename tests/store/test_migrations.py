@@ -7,6 +7,7 @@ import pytest
 
 from edgeagent.errors import BrokenInvariantError
 from edgeagent.store.database import Database, Snapshot
+from edgeagent.store.files import MigrationError
 from tests.support.stores import HUB_MIGRATIONS, migrations_of, query, use
 
 pytestmark = pytest.mark.requirement("H1")
@@ -56,11 +57,28 @@ def test_a_migration_that_fails_leaves_nothing_of_itself_and_all_that_was(
     use(path, migrations, lambda tx: tx.execute("INSERT INTO things VALUES ('a', 1)"))
     more = migrations_of(tmp_path / "more", TABLE, f"CREATE TABLE other (a); {broken}")
 
-    with pytest.raises(BrokenInvariantError, match="migration 2 fails"):
+    with pytest.raises(MigrationError, match=r"migration 2 fails.*as it was"):
         asyncio.run(Database.open(path, more))
 
     assert query(path, "SELECT name FROM sqlite_schema WHERE type = 'table'") == [("things",)]
     assert query(path, "PRAGMA user_version") == [(1,)]
+    assert use(path, migrations, count) == 1
+
+
+def test_of_several_migrations_none_is_kept_where_a_later_one_fails(
+    path: Path, tmp_path: Path, migrations: Path
+) -> None:
+    """Else neither this version nor the one before could use the file."""
+    use(path, migrations, lambda tx: tx.execute("INSERT INTO things VALUES ('a', 1)"))
+    more = migrations_of(tmp_path / "more", TABLE, INDEX, "DELETE FROM things;", "this is no SQL;")
+
+    with pytest.raises(MigrationError, match="migration 4 fails"):
+        asyncio.run(Database.open(path, more))
+
+    assert query(path, "PRAGMA user_version") == [(1,)]
+    assert query(path, "SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL") == [
+        (0,)
+    ]
     assert use(path, migrations, count) == 1
 
 

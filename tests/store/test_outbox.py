@@ -105,9 +105,15 @@ class Numbers(RuleBasedStateMachine):
     @invariant()
     def what_waits_is_what_was_stored_and_not_proven_taken(self) -> None:
         depths = use(self.path, HUB_MIGRATIONS, outbox.depths)
+        extents = use(self.path, HUB_MIGRATIONS, outbox.extents)
         for stream in Stream:
-            assert depths[stream].next == self.given[stream] + 1
+            upcoming = depths[stream].next
+            assert upcoming == self.given[stream] + 1
             assert depths[stream].events == len(self.waiting[stream])
+            assert extents[stream] == (
+                min(self.waiting[stream], default=depths[stream].next),
+                depths[stream].next,
+            )
 
 
 TestNumbers = Numbers.TestCase

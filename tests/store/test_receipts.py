@@ -60,7 +60,7 @@ async def test_one_that_the_cloud_has_is_told_again_as_the_same_event(
     assert await store.write(lambda tx: receipts.tell_again(tx, COMMAND, LAMP))
 
     assert query(tmp_path / "hub.db", everything) == told
-    assert query(tmp_path / "hub.db", "SELECT next FROM streams WHERE stream = 'record'") == [(number + 2,)]
+    assert await store.read(lambda db: outbox.upcoming(db, Stream.RECORD)) == number + 2
 
 
 async def test_one_that_still_waits_for_the_cloud_is_left_alone(store: Database, tmp_path: Path) -> None:

@@ -56,4 +56,4 @@ def test_the_lock_is_not_handed_on_to_programs_that_are_started(lock: Path) -> N
         finally:
             os.close(handle)
     finally:
-        child.communicate(timeout=10)
+        child.communicate(timeout=60)

@@ -8,7 +8,7 @@
 
 It is asked the way an operator asks: over its admin socket or by the command line. The program under test
 is ``python -m edgeagent``, or, to die at a named point, ``tests.support.crash_agent`` around the same
-``run_agent``.
+``run_agent``. It is forked from a process that has read its modules (``tests.support.warm``).
 """
 
 import os
@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Final, TypeVar
@@ -32,12 +33,15 @@ from edgeagent.contracts.reports.devices import AdmitRequest, DeviceReport, Devi
 from edgeagent.contracts.reports.status import OutboxReport, StatusReport
 from edgeagent.ids import CommandId, DeviceId, Digest, Label
 from edgeagent.ports.crash import CrashPoint
+from tests.support import warm
 from tests.support.brokers import wait_until
+from tests.support.fetch_unit import FetchUnit
+from tests.support.warm import WarmProcess
 
 ROOT: Final = Path(__file__).parents[2]
 """The checkout; processes are started here, so that they find the packages."""
 
-_DEADLINE: Final = 30.0
+_DEADLINE: Final = 120.0
 C = TypeVar("C", bound=Contract)
 
 
@@ -51,7 +55,8 @@ class AgentProcess:
         state_dir: its state, if that is to lie on another file system.
 
     Attributes:
-        environment: variables that are added to this process's own; a test's, for the recorder.
+        environment: variables that are added to this process's own; a test's, for the recorder. With any, it
+            starts from nothing.
         state_dir: the folder of its database.
     """
 
@@ -64,11 +69,19 @@ class AgentProcess:
         self.state_dir = state_dir or folder / "state"
         # Not below the test's own folder: the path of a Unix socket has at most 107 bytes (unix(7)).
         self._run_dir = tempfile.TemporaryDirectory(prefix="edgeagent-")
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | WarmProcess | None = None
+        self._beside = ExitStack()
         self.config.write_text(
             f'[hub]\nid = "{hub}"\nstate_dir = "{self.state_dir}"\nrun_dir = "{self._run_dir.name}"\n'
             f'[web]\nlisten = "127.0.0.1:0"\n[log]\nlevel = "info"\n{sections}'
         )
+
+    def has_fetching_unit(self) -> None:
+        """Have a unit fetch for it, in the place of children of its own; before its start."""
+        unit = FetchUnit(Path(self._run_dir.name) / "fetch.sock")
+        self._beside.enter_context(unit)
+        with self.config.open("a") as config:
+            config.write(unit.section)
 
     @property
     def config(self) -> Path:
@@ -106,25 +119,36 @@ class AgentProcess:
         """Whether it runs and has a file of its state open."""
         if not self.alive:
             return False
-        handles = Path(f"/proc/{self.pid}/fd")
-        return any(link.name == name for link in (_target(handle) for handle in handles.iterdir()))
+        try:
+            handles = list(Path(f"/proc/{self.pid}/fd").iterdir())
+        except OSError:  # ended while we looked
+            return False
+        return any(_target(handle).name == name for handle in handles)
 
-    def start(self, *, crash: tuple[CrashPoint, int] | None = None) -> None:
+    def start(self, *, crash: tuple[CrashPoint, int] | None = None, from_nothing: bool = False) -> None:
         """Start it, and return once it answers its operator.
 
         Args:
             crash: have it kill itself at this passing of this point.
+            from_nothing: as a program of its own, where the process itself is looked at.
         """
-        self.launch(crash=crash)
+        self.launch(crash=crash, from_nothing=from_nothing)
+        self.wait_for_answer()
+
+    def wait_for_answer(self) -> None:
+        """Wait until it answers its operator."""
         wait_until(self._answers, "the agent's admin socket", within=_DEADLINE)
 
-    def launch(self, *, crash: tuple[CrashPoint, int] | None = None) -> None:
+    def launch(self, *, crash: tuple[CrashPoint, int] | None = None, from_nothing: bool = False) -> None:
         """Start it, and return at once."""
         program = ["edgeagent", "--config", str(self.config), "run"]
         if crash is not None:
             point, nth = crash
             program = ["tests.support.crash_agent", str(self.config), point, str(nth)]
         with (self.folder / "agent.log").open("ab") as log:
+            if not from_nothing and not self.environment:
+                self._process = warm.start(warm.AGENT, program, stdout=log.fileno(), stderr=log.fileno())
+                return
             self._process = subprocess.Popen(
                 [sys.executable, "-m", *program],
                 cwd=ROOT,
@@ -133,6 +157,21 @@ class AgentProcess:
                 stdout=log,
                 stderr=log,
             )
+
+    def stops(self) -> None:
+        """SIGSTOP: it stands still; what a thread of it has asked the kernel for goes on."""
+        os.kill(self.pid, signal.SIGSTOP)
+        wait_until(lambda: _stands_still(Path("/proc", str(self.pid))), "the agent to stand still")
+
+    def stops_between_calls(self) -> None:
+        """SIGSTOP, and wait until the kernel has done what any thread has asked it for."""
+        self.stops()
+        threads = Path(f"/proc/{self.pid}/task")
+        wait_until(lambda: all(map(_stands_still, threads.iterdir())), "the agent's threads to stand still")
+
+    def goes_on(self) -> None:
+        """SIGCONT."""
+        os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """End it on the spot: SIGKILL."""
@@ -160,18 +199,13 @@ class AgentProcess:
     def close(self) -> None:
         """End it, and take its run directory away."""
         self.kill()
+        self._beside.close()
         self._run_dir.cleanup()
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run ``edgeagent`` with its configuration, as people at the hub do, and let it end."""
-        return subprocess.run(
-            [sys.executable, "-m", "edgeagent", "--config", str(self.config), *words],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=_DEADLINE,
-            check=False,
-        )
+        program = ["edgeagent", "--config", str(self.config), *words]
+        return warm.run(warm.WORDS, program, within=_DEADLINE)
 
     def status(self) -> StatusReport:
         """The hub at a glance."""
@@ -195,14 +229,16 @@ class AgentProcess:
             lambda: device in {proposal.device for proposal in self.devices().proposals},
             f"{device} to show itself",
         )
-        return self._agent.post("/v1/devices", AdmitRequest(device=DeviceId(device)), DeviceReport)
+        return self._agent.post(
+            "/v1/devices", AdmitRequest(device=DeviceId(device)), DeviceReport, patience=_DEADLINE
+        )
 
     def admit_by_hand(self, device: str, profile: str, **parameters: JsonValue) -> DeviceReport:
         """Take a device in of which nothing was heard yet."""
         request = AdmitRequest(
             device=DeviceId(device), label=Label(device), profile=profile, parameters=parameters
         )
-        return self._agent.post("/v1/devices", request, DeviceReport)
+        return self._agent.post("/v1/devices", request, DeviceReport, patience=_DEADLINE)
 
     def send(self, device: str, action: ActionName, *, wait: timedelta = timedelta(seconds=30)) -> SendReport:
         """Have the hub's own operator do something, and wait for its end."""
@@ -212,7 +248,9 @@ class AgentProcess:
     def approve(self, command: CommandId, device: str, sha256: Digest) -> ApprovalReport:
         """Have somebody at the hub agree to a command for one of its devices."""
         request = ApproveRequest(sha256=sha256, device=DeviceId(device))
-        return self._agent.post(f"/v1/commands/{command}/approve", request, ApprovalReport)
+        return self._agent.post(
+            f"/v1/commands/{command}/approve", request, ApprovalReport, patience=_DEADLINE
+        )
 
     def wait_for_broker(self) -> None:
         """Wait until both connections to the broker stand."""
@@ -226,7 +264,7 @@ class AgentProcess:
         return Agent(self.socket)
 
     def _get(self, path: str, answer: type[C]) -> C:
-        return self._agent.get(path, answer)
+        return self._agent.get(path, answer, patience=_DEADLINE)
 
     def _answers(self) -> bool:
         assert self._process is not None
@@ -251,3 +289,11 @@ def _target(handle: Path) -> Path:
         return handle.readlink()
     except OSError:  # closed while we looked
         return Path()
+
+
+def _stands_still(task: Path) -> bool:
+    """Whether a thread is stopped by a signal; its state follows its name in brackets (proc_pid_stat(5))."""
+    try:
+        return task.joinpath("stat").read_text("utf-8").rpartition(")")[2].split()[0] == "T"
+    except OSError:  # ended while we looked
+        return True

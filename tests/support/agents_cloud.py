@@ -19,7 +19,7 @@ FIRST: Final = 100_000
 """The number of a burst's first message: no plug has used so many kWh by itself."""
 
 _PAGE: Final = 2000
-_PATIENCE: Final = 15.0
+_PATIENCE: Final = 60.0
 _ANSWER_BYTES: Final = 16 * 1024 * 1024
 C = TypeVar("C", bound=Contract)
 

@@ -13,10 +13,9 @@ def published(agent: AgentProcess, repository: Repository, source: str) -> None:
     kept = [line for line in sections if not line.startswith(("[policy]", "file = ", "signer = "))]
     kept += ["[policy]", f'source = "{source}"', f'root = "{root.name}"', 'refresh = "1s"', ""]
     agent.config.write_text("\n".join(kept), "utf-8")
+    agent.has_fetching_unit()
 
 
 def wait_for_version(agent: AgentProcess, version: int) -> None:
     """Wait until a version is in force."""
-    wait_until(
-        lambda: agent.status().policy.version == version, f"version {version} of the policy", within=60
-    )
+    wait_until(lambda: agent.status().policy.version == version, f"version {version} of the policy")

@@ -38,4 +38,4 @@ def taking_from(repository: Repository, folder: Path, *, refresh: str = "1h") ->
 def begins(agent: AgentProcess) -> None:
     """Start it, and wait until it has the first policy."""
     agent.start()
-    wait_until(lambda: agent.status().policy.version == 1, "the policy", within=60)
+    wait_until(lambda: agent.status().policy.version == 1, "the policy")

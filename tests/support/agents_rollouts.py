@@ -32,7 +32,7 @@ from tests.support.stores import query
 from tests.support.web_folder import WebFolder, web_folder
 
 ZONE: Final = "Europe/Berlin"
-_PATIENCE: Final = 150.0
+_PATIENCE: Final = 400.0
 _HOUR: Final = timedelta(hours=1)
 
 
@@ -162,6 +162,7 @@ def rollout_venue(
             patience="15s",
             rule=rule,
             source=web.address,
+            refresh="1s",
             # Long enough that none gives up while the agent is away.
             retry="2s",
         ) as venue,

@@ -29,7 +29,7 @@ from tests.support.agents_worker import WorkedVenue
 from tests.support.brokers import free_port, wait_until
 from tests.support.stores import query
 
-_PATIENCE: Final = 90.0
+_PATIENCE: Final = 120.0
 _POLICY: Final = """
 version = {version}
 hubs = "*"
@@ -111,6 +111,7 @@ class UpdatingVenue(WorkedVenue):
         broker_options: lines of mosquitto's configuration.
         rule: further lines of the policy's section ``firmware``.
         source: where the agent finds what the issuer publishes; the issuer's own folder if absent.
+        refresh: how often it looks there after its start. Each look is a process that fetches.
 
     Attributes:
         worker: the worker.
@@ -132,6 +133,7 @@ class UpdatingVenue(WorkedVenue):
         broker_options: tuple[str, ...] = BROKER,
         rule: str = "",
         source: str | None = None,
+        refresh: str = "1h",
     ) -> None:
         artifacts = {ArtifactId(each.name): frozenset({each.digest}) for each in images}
         super().__init__(folder, terms={"artifacts": artifacts}, broker_options=broker_options)
@@ -145,12 +147,14 @@ class UpdatingVenue(WorkedVenue):
         self._rule = rule
         self.repository = folder / "issuer" / "repository"
         self._source = source or str(self.repository)
+        self._refresh = refresh
         # One that stays, so that a device may go on fetching from an agent that has started anew.
         self.files_port = free_port()
 
     @override
     def open(self) -> None:
         """Start agent and worker, and admit every appliance that shows itself."""
+        self.agent.has_fetching_unit()
         self.agent.start()
         self.worker = self.new_worker()
         self.worker.start()
@@ -231,7 +235,7 @@ class UpdatingVenue(WorkedVenue):
         kept = [line for line in lines if not line.startswith(("[policy]", "file = ", "signer = "))]
         self._publish()
         root.write_bytes((self.repository / "metadata/1.root.json").read_bytes())
-        policy = f'[policy]\nsource = "{self._source}"\nroot = "{root.name}"\nrefresh = "1s"\n'
+        policy = f'[policy]\nsource = "{self._source}"\nroot = "{root.name}"\nrefresh = "{self._refresh}"\n'
         firmware = f'[firmware]\nlisten = "127.0.0.1:{self.files_port}"\n'
         return "\n".join(kept) + "\n" + policy + firmware
 
@@ -255,6 +259,7 @@ class UpdatingVenue(WorkedVenue):
     def _publish(self) -> None:
         """Make the issuer's repository, with all images."""
         venue = self.folder / "issuer"
+        (self.folder / "passphrase").touch(mode=0o600)
         (self.folder / "passphrase").write_text("correct horse battery\n")
         self._types("init", str(venue), "--policy", str(self._written(1, self._rule)))
         groups = {each.family.partition("-")[0]: each.family for each in self._images.values()}

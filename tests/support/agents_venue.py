@@ -59,8 +59,9 @@ BRIDGE: Final = "02A1B2000201"
 
 NOTHING: Final[Arguments] = MappingProxyType({})
 """No arguments."""
-_CATCH_UP: Final = 60.0
+_CATCH_UP: Final = 120.0
 _SHOWN: Final = 4000
+_NAMED: Final = 20
 # Bursts are told by PUBACK, so nothing may be dropped in the broker (its own limit is 1,000 messages).
 BROKER: Final = (
     "max_queued_messages 0",
@@ -262,11 +263,18 @@ class Venue:
     def catch_up(self, *, within: float = _CATCH_UP) -> None:
         """Wait until the cloud has all that was acknowledged and the outbox is empty."""
         wanted = self.acknowledged()
-        wait_until(
-            lambda: wanted.issubset(self.cloud.numbers()) and self._outbox_is_empty(),
-            "everything acknowledged to be at the cloud",
-            within=within,
-        )
+        try:
+            wait_until(
+                lambda: wanted.issubset(self.cloud.numbers()) and self._outbox_is_empty(),
+                "everything acknowledged to be at the cloud",
+                within=within,
+            )
+        except TimeoutError as why:
+            missing = sorted(wanted - self.cloud.numbers())
+            raise AssertionError(
+                f"{len(missing)} of {len(wanted)} are not at the cloud: {missing[:_NAMED]}\n"
+                f"{self.agent.outbox()}\n{self.agent.log[-_SHOWN:]}"
+            ) from why
 
     def judgement(self) -> Judgement:
         """Hold what the cloud has against what was sent."""

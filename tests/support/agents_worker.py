@@ -8,8 +8,6 @@ toggle = venue.approved(PLUG, ActionName.TOGGLE)
 """
 
 import signal
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -19,12 +17,13 @@ from typing_extensions import override
 from edgeagent.contracts.actions import ActionName, Arguments
 from edgeagent.ids import DeviceId
 from edgeagent.issuer.commands import SignedCommand
-from tests.support.agents import ROOT
+from tests.support import warm
 from tests.support.agents_keys import Keys
 from tests.support.agents_venue import BROKER, NOTHING, Venue
 from tests.support.brokers import wait_until
+from tests.support.warm import WarmProcess
 
-_DEADLINE: Final = 30.0
+_DEADLINE: Final = 120.0
 
 
 class WorkerProcess:
@@ -37,7 +36,7 @@ class WorkerProcess:
     def __init__(self, config: Path, log_path: Path) -> None:
         self._config = config
         self.log_path = log_path
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: WarmProcess | None = None
 
     @property
     def log(self) -> str:
@@ -55,9 +54,7 @@ class WorkerProcess:
         words = ("edgeagent", "--config", str(self._config), "worker", "--lane", "high")
         before = self.log.count("worker started")
         with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", *words], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+            self._process = warm.start(warm.WORKER, words, stdout=log.fileno(), stderr=log.fileno())
         wait_until(lambda: self.log.count("worker started") > before, "the worker", within=_DEADLINE)
 
     def stops(self) -> None:

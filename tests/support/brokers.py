@@ -8,6 +8,7 @@
 Each runs as a process of its own in a folder of its own; only that process is ever signalled.
 """
 
+import itertools
 import os
 import random
 import signal
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -24,15 +25,31 @@ from typing import Final, Self
 from typing_extensions import override
 
 HOST: Final = "127.0.0.1"
-_DEADLINE: Final = 30.0
-_PORTS: Final = range(20_000, 32_000)
-"""Below the range from which the kernel gives ports to clients: a stopped broker finds its own free."""
+_DEADLINE: Final = 120.0
+_AGAIN: Final = 2.0
+_PORTS: Final = range(12_000, 28_000)
+"""Below the range from which the kernel gives ports to clients, and those of ``firmware_sim``."""
+
+
+def _ours() -> Iterator[int]:
+    """Ports in turn that no other process of these tests is given (pytest-xdist names each and their count).
+
+    One that was free a moment ago and is not listened on yet, or no more for a while, stays whose it is.
+    """
+    place = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    ours = _PORTS[place :: int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))]
+    # Who runs tests twice at a time on one machine is not to meet either.
+    begin = random.randrange(len(ours))  # noqa: S311 - not a secret
+    return itertools.cycle([*ours[begin:], *ours[:begin]])
+
+
+_TURNS: Final = _ours()
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on."""
+    """A loopback port that nobody listens on, nor is given to anybody else."""
     while True:
-        port = random.choice(_PORTS)  # noqa: S311 - not a secret; parallel tests should not meet
+        port = next(_TURNS)
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -42,8 +59,10 @@ def free_port() -> int:
             return port
 
 
-def wait_until(condition: Callable[[], bool], what: str, *, within: float = _DEADLINE) -> None:
-    """Wait for a condition of another process.
+def wait_until(
+    condition: Callable[[], bool], what: str, *, within: float = _DEADLINE, longest_step: float = 0.1
+) -> None:
+    """Wait for a condition of another process, which is looked at again after some steps of time.
 
     Raises:
         TimeoutError: it did not come true in time.
@@ -54,7 +73,7 @@ def wait_until(condition: Callable[[], bool], what: str, *, within: float = _DEA
         if waited > within:
             raise TimeoutError(f"waited in vain for {what}")
         # Who looks all the time takes the processors from those who are waited for.
-        time.sleep(min(max(0.01, waited / 20), 0.1))
+        time.sleep(min(max(0.01, waited / 20), longest_step))
 
 
 class BrokerProcess:
@@ -80,15 +99,32 @@ class BrokerProcess:
 
     def wait_for(self, text: str, *, within: float = _DEADLINE) -> bool:
         """Wait until it has printed ``text``; False when it has ended without."""
+        return self.wait_until(lambda log: text in log, within=within)
+
+    def wait_until(self, told: Callable[[str], bool], *, within: float = _DEADLINE) -> bool:
+        """Wait until what it has printed is so; False when it has ended without."""
         with self._told:
-            found = self._told.wait_for(lambda: text in "".join(self._lines) or not self.alive, within)
-            return found and text in "".join(self._lines)
+            found = self._told.wait_for(lambda: told("".join(self._lines)) or not self.alive, within)
+            return found and told("".join(self._lines))
+
+    def send(self, what: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(what)
 
     def end(self, how: signal.Signals) -> None:
-        """Signal it and wait until it is gone."""
-        if self.alive:
+        """Signal it and wait until it is gone.
+
+        A mosquitto that has just said that it runs forgets a signal that comes before its loop does: it is
+        signalled again.
+        """
+        deadline = time.monotonic() + _DEADLINE
+        while self.alive:
             self._process.send_signal(how)
-        self._process.wait(_DEADLINE)
+            try:
+                self._process.wait(_AGAIN)
+            except subprocess.TimeoutExpired:
+                if time.monotonic() > deadline:
+                    raise
         self._reader.join(_DEADLINE)
         assert self._process.stdout is not None
         self._process.stdout.close()

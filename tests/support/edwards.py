@@ -14,6 +14,8 @@ ORDER: Final = 2**252 + 27742317777372353535851937790883648493
 _D: Final = -121665 * pow(121666, -1, PRIME) % PRIME
 _ROOT_OF_MINUS_1: Final = pow(2, (PRIME - 1) // 4, PRIME)
 
+_SMALL: Final = 8
+
 Point = tuple[int, int]
 """x and y."""
 
@@ -67,7 +69,9 @@ def small_points() -> set[Point]:
         for x in xs_of(y):
             eighth = times(ORDER, (x, y))
             found.update(times(number, eighth) for number in range(8))
-    return found
+            if len(found) == _SMALL:
+                return found
+    raise AssertionError("there are eight")
 
 
 def scalar_of(seed: bytes) -> int:

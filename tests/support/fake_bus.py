@@ -32,7 +32,7 @@ from edgeagent.contracts.mqtt import (
 )
 from edgeagent.errors import BrokenInvariantError, RejectedError
 from edgeagent.ids import TopicFilter
-from edgeagent.ports.links import LinkError, LinkState, Trouble
+from edgeagent.ports.links import HELD, LinkError, LinkState, Trouble
 
 _MOST = 500
 _PACKET_IDS = 65_535
@@ -60,6 +60,7 @@ class FakeBus:
         configured: what its configuration says that could lose messages; None: it cannot be read.
         has_dropped: how many messages it has dropped; None: it does not say.
         does_not_let: filters that it refuses, with its reason codes.
+        says_nothing: whether what is handed to it is never answered: no broker, a mistake of ours.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -81,6 +82,7 @@ class FakeBus:
         self.configured: Sequence[str] | None = None
         self.has_dropped: int | None = None
         self.does_not_let: Mapping[TopicFilter, int] = {}
+        self.says_nothing = False
 
     # The port.
 
@@ -129,7 +131,7 @@ class FakeBus:
                 kept = [item for item in came if not isinstance(item, Inbound)]
                 came.clear()
                 came.extend(kept)
-            self._close("held: nothing can be stored")
+            self._close(HELD)
         elif not held and self._up:
             self._open()
 
@@ -143,6 +145,8 @@ class FakeBus:
         if isinstance(answer, Exception):
             raise answer
         self.published.append(message)
+        if self.says_nothing:
+            await asyncio.Event().wait()
         reaction = self._reactions.get(message.topic)
         if reaction is not None and answer is PublishResult.TAKEN:
             reaction(message)

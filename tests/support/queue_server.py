@@ -11,7 +11,6 @@ import os
 import resource
 import select
 import signal
-import subprocess
 import sys
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,9 +27,11 @@ from edgeagent.issuer.keys import PrivateKey, save_key
 from edgeagent.issuer.server import run
 from edgeagent.issuer.settings import Limits, ServerSettings
 from edgeagent.issuer.tokens import entry_text, new_token
+from tests.support import warm
+from tests.support.brokers import free_port
+from tests.support.warm import WarmProcess
 
-_ROOT: Final = Path(__file__).parents[2]
-_DEADLINE: Final = 20.0
+_DEADLINE: Final = 120.0
 _SETTINGS: Final = TypeAdapter(ServerSettings)
 
 
@@ -59,15 +60,18 @@ class QueueServer:
         policy: bytes | None = None,
         repository: Path | None = None,
         certificate: tuple[Path, Path] | None = None,
+        authority: Path | None = None,
     ) -> None:
         self._folder = folder
         self._limits = limits
         self._policy = policy
         self._repository = repository
         self._certificate = certificate
-        self._process: subprocess.Popen[bytes] | None = None
+        self._authority = authority
+        self._process: WarmProcess | None = None
         self._hubs = 0
-        self.port = 0
+        # Its own while it is down, too: not one of those that the kernel gives to whoever asks.
+        self.port = free_port()
         self.time_key = PrivateKey.new()
         self.issuer_token = new_token()
         self.audit_token = new_token()
@@ -90,8 +94,8 @@ class QueueServer:
     @property
     def url(self) -> str:
         """Its address."""
-        scheme = "http" if self._certificate is None else "https"
-        host = "127.0.0.1" if self._certificate is None else "localhost"
+        is_plain = self._certificate is None and self._authority is None
+        scheme, host = ("http", "127.0.0.1") if is_plain else ("https", "localhost")
         return f"{scheme}://{host}:{self.port}"
 
     @property
@@ -123,13 +127,8 @@ class QueueServer:
         read, write = os.pipe()
         settings = _SETTINGS.dump_json(self._settings()).decode()
         with (self._folder / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.queue_server", settings, str(write)],
-                cwd=_ROOT,
-                stdout=log,
-                stderr=log,
-                pass_fds=[write],
-            )
+            words = ["tests.support.queue_server", settings]
+            self._process = warm.start(warm.QUEUE, words, stdout=write, stderr=log.fileno())
         os.close(write)
         try:
             ready, _, _ = select.select([read], [], [], _DEADLINE)
@@ -176,6 +175,7 @@ class QueueServer:
             time_key=self._folder / "time.pem",
             policy=None if self._policy is None else self._folder / "policy.json",
             repository=self._repository,
+            authority=self._authority,
             certificate=certificate,
             key=key,
             limits=self._limits,
@@ -193,13 +193,14 @@ class QueueServer:
         return process.wait(_DEADLINE)
 
 
-def _main(settings: bytes, told: int) -> None:
+def _main(settings: bytes) -> None:
     def listening(port: int) -> None:
-        os.write(told, str(port).encode())
-        os.close(told)
+        os.write(1, str(port).encode())
+        # Whatever else it might print is logged.
+        os.dup2(2, 1)
 
     run(_SETTINGS.validate_json(settings), ProvenClock(SystemTime()), listening=listening)
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1].encode(), int(sys.argv[2]))
+    _main(sys.argv[1].encode())

@@ -20,7 +20,7 @@ from typing import Final
 
 from edgeagent.contracts.event import Stream
 from edgeagent.core.audit_chain import Break
-from edgeagent.store import audit
+from edgeagent.store import audit, outbox
 from edgeagent.store.database import Database, Snapshot
 from tests.support.agents_cloud import numbers_of
 from tests.support.recording import Kind, Record, Recording
@@ -190,7 +190,7 @@ def _found(db: Snapshot) -> Found:
     return Found(
         epoch=meta.get("epoch"),
         incarnation=int(meta.get("incarnation", "0")),
-        following={Stream(row["stream"]): int(row["next"]) for row in db.rows("SELECT * FROM streams")},
+        following={stream: outbox.upcoming(db, stream) for stream in Stream},
         numbers=frozenset(number for row in waiting for number in numbers_of(json.loads(row["data"]))),
         commands=frozenset(str(row["command"]) for row in db.rows("SELECT command FROM inbox")),
         attempts=_total(db.rows("SELECT coalesce(sum(attempts), 0) FROM inbox")),

@@ -24,7 +24,7 @@ OBEYS: Final = b'{"POWER":"%s"}'
 OTHER: Final = b'{"POWER":"OFF"}'
 """What one says that does something else."""
 _OFF: Final = b'{"POWER":"OFF","UptimeSec":1}'
-_DEADLINE: Final = 15.0
+_DEADLINE: Final = 60.0
 
 
 class StubbornLamps:

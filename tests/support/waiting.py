@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-DEADLINE: Final = 15.0
+DEADLINE: Final = 60.0
 """Seconds after which a condition counts as never coming true; a slow machine is not a failure."""
 
 _STEP: Final = 0.005

@@ -14,12 +14,12 @@ import socket
 import struct
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from edgeagent.adapters.admin.route import Role
 from edgeagent.errors import ConfigurationError
+from edgeagent.values import dataclass
 
 _UCRED: Final = struct.Struct("3i")  # pid, uid, gid of unix(7)
 _SO_PEERGROUPS: Final = 59  # asm-generic/socket.h; Python does not name it

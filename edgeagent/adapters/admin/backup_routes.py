@@ -12,4 +12,10 @@ def backup_routes(desk: BackupDesk) -> list[Route]:
     async def back_up(asked: Asked) -> Contract:
         return await desk.back_up(asked.read(BackupRequest), asked.actor)
 
-    return [Route("POST", "/v1/backups", Role.OPERATE, back_up)]
+    async def backups(_asked: Asked) -> Contract:
+        return await desk.backups()
+
+    return [
+        Route("POST", "/v1/backups", Role.OPERATE, back_up),
+        Route("GET", "/v1/backups", Role.VIEW, backups),
+    ]

@@ -1,11 +1,11 @@
 """What may be asked at the operator's door, as values: the socket turns them into HTTP."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
 from edgeagent.contracts.door import Contract, decode
+from edgeagent.values import dataclass
 
 REQUEST_BYTES = 64 * 1024
 """The most bytes of a request's body."""

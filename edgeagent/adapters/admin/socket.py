@@ -6,6 +6,7 @@ or a device in an address may be the beginning of its id, for whoever only looks
 given, in ``TIME_HEADER``, if the time is proven.
 """
 
+import asyncio
 import grp
 import logging
 import os
@@ -23,6 +24,7 @@ from edgeagent.contracts.door import Contract, encode
 from edgeagent.contracts.reports.refusal import TIME_HEADER, Kind, Refusal
 from edgeagent.contracts.scalars import timestamp_text
 from edgeagent.core.short_names import named_whole
+from edgeagent.doorkeeper import Doorkeeper
 from edgeagent.errors import (
     AgentError,
     AmbiguousError,
@@ -39,6 +41,8 @@ log = logging.getLogger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _OURSELVES: Final = Access()
+_GRACE: Final = 1.0
+"""Seconds, twice, that answers have to end in when the agent stops: some wait for minutes for a command."""
 
 
 class AdminSocket:
@@ -61,6 +65,7 @@ class AdminSocket:
         self._names = names
         self._clock = clock
         self._runner: web.AppRunner | None = None
+        self._listening: asyncio.Server | None = None
 
     async def open(self) -> None:
         """Listen; a socket that a dead agent left behind is replaced.
@@ -70,14 +75,15 @@ class AdminSocket:
         """
         app = web.Application(client_max_size=REQUEST_BYTES, middlewares=[self._answering])
         app.add_routes([web.route(each.method, each.path, self._answer_by(each)) for each in self._routes])
-        # One access line for each poll of a health check is noise; what changes is audited.
-        self._runner = web.AppRunner(app, access_log=None)
+        self._runner = web.AppRunner(app, shutdown_timeout=_GRACE)
         await self._runner.setup()
         # Nobody may connect between the bind and the chmod.
         before = os.umask(0o177)
         try:
             self._path.unlink(missing_ok=True)
-            await web.UnixSite(self._runner, str(self._path)).start()
+            self._listening = await asyncio.get_running_loop().create_unix_server(
+                Doorkeeper(self._runner), self._path
+            )
         except OSError as why:
             # Too long, for one: the path of a Unix socket has at most 107 bytes (unix(7)).
             await self._runner.cleanup()
@@ -92,6 +98,8 @@ class AdminSocket:
 
     async def close(self) -> None:
         """Stop listening."""
+        if self._listening is not None:
+            self._listening.close()
         if self._runner is not None:
             await self._runner.cleanup()
             self._path.unlink(missing_ok=True)

@@ -1,32 +1,15 @@
-"""What one fetch is about, and the bounds that it is held to."""
+"""What one fetch of a file is about, and the bounds that it is held to."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import timedelta
-from pathlib import Path
+from dataclasses import field
 
+from edgeagent.contracts.fetching import Bounds
 from edgeagent.ports.artifacts import SignedFile
+from edgeagent.values import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """How long a fetch may take, and what it leaves of the disk.
-
-    Attributes:
-        connect: for name, route and handshake together.
-        idle: the longest time without a byte.
-        whole: for all of it.
-        window: over which the least rate is measured.
-        least_rate: bytes a second, on average over each window.
-        reserve: bytes of the disk that stay free.
-    """
-
-    connect: timedelta = timedelta(seconds=20)
-    idle: timedelta = timedelta(seconds=30)
-    whole: timedelta = timedelta(hours=1)
-    window: timedelta = timedelta(seconds=60)
-    least_rate: int = 512
-    reserve: int = 128 * 1024 * 1024
+def _unheard(_tag: str) -> None:
+    """Nobody wants to know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +21,8 @@ class Errand:
         file: which.
         tell: is told how many bytes lie there.
         bounds: what it is held to.
-        ca_file: the authorities that count, PEM; the system's where absent.
+        tell_tag: is told what the server calls the version that comes.
+        authorities: those that count, PEM; the system's where absent.
         proxy: to go through on the way to an ``https`` address.
     """
 
@@ -46,7 +30,8 @@ class Errand:
     file: SignedFile
     tell: Callable[[int], None]
     bounds: Bounds = field(default_factory=Bounds)
-    ca_file: Path | None = None
+    tell_tag: Callable[[str], None] = _unheard
+    authorities: bytes | None = field(default=None, repr=False)
     proxy: str | None = field(default=None, repr=False)  # it may hold a password
 
     @property

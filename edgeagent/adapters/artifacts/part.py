@@ -1,23 +1,17 @@
-"""What has come of a file so far: one regular file that one process at a time adds to.
+"""What has come of a file so far: one open file that this process adds to.
 
 It never grows beyond the signed length, and never takes the last of the disk.
 """
 
 import errno
-import fcntl
 import os
 import stat
-from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from edgeagent.contracts.fetching import FetchTrouble
 from edgeagent.ports.artifacts import FetchError
 
-_PRIVATE: Final = 0o600
-_OURS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_TAG: Final = b"user.edgeagent.etag"
 _LOOK_EVERY: Final = 8 * 1024 * 1024
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -26,31 +20,28 @@ class Part:
     """The part of a file that lies here; use it as a context manager.
 
     Args:
-        path: where it lies; made where there is none.
+        handle: it, opened for reading and writing; closed at the end of the context.
         length: of the whole file.
         reserve: bytes of the disk that stay free.
+        tag: what the server called the version that it comes from; empty for not known.
 
     Raises:
-        FetchError: it is no file of ours, or another process adds to it.
+        FetchError: it is no file.
     """
 
-    def __init__(self, path: Path, length: int, reserve: int) -> None:
+    def __init__(self, handle: int, length: int, reserve: int, tag: str = "") -> None:
+        self._handle = handle
         self._length = length
         self._reserve = reserve
-        try:
-            self._handle = os.open(path, _OURS, _PRIVATE)
-        except OSError as why:
-            raise FetchError(FetchTrouble.FAILED, f"cannot write to {path}: {why.strerror}") from why
-        try:
-            found = _claimed(self._handle, path)
-        except FetchError:
-            os.close(self._handle)
-            raise
+        self.tag = tag
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise FetchError(FetchTrouble.FAILED, "what it is to go into is no file")
         self.size = found.st_size
         self._looked_at = 0
         if self.size > length:
             self.begin_anew()
-        os.lseek(self._handle, self.size, os.SEEK_SET)
+        os.lseek(handle, self.size, os.SEEK_SET)
 
     def __enter__(self) -> Self:
         return self
@@ -110,29 +101,3 @@ class Part:
             raise FetchError(FetchTrouble.FAILED, f"the disk fails: {why.strerror}") from why
         if self.size - self._looked_at >= _LOOK_EVERY:
             self.check_space()
-
-    @property
-    def tag(self) -> str:
-        """What the server called the version that it comes from (RFC 9110 section 8.8.3); empty for none."""
-        try:
-            return os.getxattr(self._handle, _TAG).decode("ascii")
-        except (OSError, ValueError):
-            return ""
-
-    def note_tag(self, tag: str) -> None:
-        """Remember that; a file system that cannot does no harm, since the whole is verified."""
-        with suppress(OSError):
-            os.setxattr(self._handle, _TAG, tag.encode("ascii", "ignore"))
-
-
-def _claimed(handle: int, path: Path) -> os.stat_result:
-    """See that it is a file of its own, and that nobody else adds to it."""
-    found = os.fstat(handle)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
-        raise FetchError(FetchTrouble.FAILED, f"{path} is not a file of its own: remove it")
-    try:
-        # One that a killed agent has started may still be there.
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as why:
-        raise FetchError(FetchTrouble.BUSY, "an earlier fetch of it is not over yet") from why
-    return os.fstat(handle)

@@ -1,29 +1,25 @@
-"""The source of files, as the agent has it: a process of its own for each fetch.
+"""The source of files, as the agent has it: for each fetch a process of its own that it does not trust.
 
-The process (``edgeagent fetch-artifact``, see ``edgeagent/artifact_fetcher``) touches the network and
-strangers' bytes, knows nothing of the store, may write no larger file than the one that is fetched, and is
-killed when it takes too long. What it says is bounded and read as a stranger's words.
+The process (``edgeagent fetch``, see ``edgeagent/fetcher``) touches the network and strangers' bytes. Of the
+agent it has one open file, the part to go on with, which it lets grow no longer than was signed. What it
+writes is believed by nobody; what it says is bounded and read as a stranger's words.
 """
 
 import asyncio
 import os
-import resource
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
 from typing_extensions import override
 
-from edgeagent.adapters.artifacts.errand import Bounds
-from edgeagent.contracts.door import decode
-from edgeagent.contracts.fetching import LINE_BYTES, FetchLine, FetchTrouble
-from edgeagent.contracts.scalars import duration_text
-from edgeagent.errors import MalformedError, TransientError
+from edgeagent.adapters.artifacts.opening import note_tag, opened, tag_of
+from edgeagent.contracts.fetching import Bounds, FetchLine, FetchTrouble, FileErrand
 from edgeagent.ports.artifacts import ArtifactSource, FetchError, SignedFile
-from edgeagent.ports.fetch_environment import environment
+from edgeagent.ports.fetcher import Fetcher, Parcel, authorities, enclosures
+from edgeagent.values import dataclass
 
 # What the process may take beyond the time that it gives itself: to start, and to say why it ends.
 _GRACE: Final = timedelta(seconds=30)
@@ -46,84 +42,58 @@ class ArtifactSourceSettings:
     bounds: Bounds = field(default_factory=Bounds)
 
 
-class FetchProcess(ArtifactSource):
-    """Starts a process for each file."""
+class FetchedFiles(ArtifactSource):
+    """Sends a process for each file."""
 
-    def __init__(self, settings: ArtifactSourceSettings) -> None:
+    def __init__(self, settings: ArtifactSourceSettings, fetcher: Fetcher) -> None:
         self._settings = settings
+        self._fetcher = fetcher
 
     @override
     async def bring(self, file: SignedFile, part: Path, tell: Callable[[int], None]) -> int:
-        process = await self._process(file, part)
+        handle = await asyncio.to_thread(opened, part)
         longest = self._settings.bounds.whole + _GRACE
+        began_at = 0
+        last: FetchLine | None = None
         try:
-            # A file of others beside it is none of its business, and none may grow for ever.
-            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (file.length, file.length))
-            async with asyncio.timeout(longest.total_seconds()):
-                began_at, last = await _told(process, tell)
-                status = await process.wait()
+            parcel = await asyncio.to_thread(self._parcel, file, handle)
+            async with asyncio.timeout(longest.total_seconds()), self._fetcher.sent(parcel) as lines:
+                async for last, _ in lines:
+                    began_at = began_at if last.began_at is None else last.began_at
+                    if last.tag is not None:
+                        note_tag(handle, last.tag)
+                    tell(last.bytes)
         except TimeoutError as why:
             raise FetchError(FetchTrouble.TOO_SLOW, f"not fetched within {longest}") from why
-        except ProcessLookupError:  # it is over already, and has said why
-            began_at, last = await _told(process, tell)
-            status = await process.wait()
         finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        if last is not None and last.trouble is not None:
-            waits = None if last.retry_after is None else timedelta(seconds=last.retry_after)
-            raise FetchError(last.trouble, last.why, waits)
-        if status != 0 or last is None:
-            raise FetchError(FetchTrouble.FAILED, f"the fetching process ended with {status}")
+            os.close(handle)
+        _check(last)
         return began_at
 
-    async def _process(self, file: SignedFile, part: Path) -> asyncio.subprocess.Process:
-        settings, bounds = self._settings, self._settings.bounds
-        words = ["--from", settings.place, "--artifact", file.artifact, "--target", file.path]
-        words += ["--sha256", file.sha256, "--length", str(file.length), "--into", str(part)]
-        for word, length in (
-            ("connect", bounds.connect),
-            ("idle", bounds.idle),
-            ("whole", bounds.whole),
-            ("window", bounds.window),
-        ):
-            words += [f"--{word}", duration_text(length)]
-        words += ["--least-rate", str(bounds.least_rate), "--reserve", str(bounds.reserve)]
-        if settings.ca_file is not None:
-            words += ["--ca-file", str(settings.ca_file)]
-        try:
-            return await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-m", "edgeagent", "fetch-artifact", *words),
-                env=environment(os.environ, settings.proxy),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-                limit=LINE_BYTES,
-            )
-        except OSError as why:
-            raise TransientError(f"cannot start the fetch: {why.strerror}") from why
+    def _parcel(self, file: SignedFile, handle: int) -> Parcel:
+        settings = self._settings
+        files = authorities(settings.ca_file)
+        errand = FileErrand(
+            place=settings.place,
+            proxy=settings.proxy,
+            enclosed=enclosures(files),
+            artifact=file.artifact,
+            sha256=file.sha256,
+            length=file.length,
+            path=file.path,
+            tag=tag_of(handle)[:200],
+            bounds=settings.bounds,
+        )
+        return Parcel(errand=errand, files=tuple(files.values()), handle=handle)
 
 
-async def _told(
-    process: asyncio.subprocess.Process, tell: Callable[[int], None]
-) -> tuple[int, FetchLine | None]:
-    """Read what the process says.
-
-    Returns:
-        How many bytes lay there before, and its last line.
+def _check(last: FetchLine | None) -> None:
+    """Look how it ended.
 
     Raises:
-        FetchError: it is nothing that the process says.
+        FetchError: without the file.
     """
-    began_at, last = 0, None
-    lines = process.stdout
-    try:
-        while line := b"" if lines is None else await lines.readline():
-            last = decode(FetchLine, line, limit=LINE_BYTES)
-            began_at = began_at if last.began_at is None else last.began_at
-            tell(last.bytes)
-    except (MalformedError, ValueError) as why:
-        raise FetchError(FetchTrouble.FAILED, "the fetching process says what nobody understands") from why
-    return began_at, last
+    if last is None or last.trouble is None:
+        return
+    waits = None if last.retry_after is None else timedelta(seconds=last.retry_after)
+    raise FetchError(last.trouble, last.why, waits)

@@ -12,7 +12,6 @@ Nothing is taken compressed. No page, cookie or header of the server has any fur
 
 import asyncio
 import re
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -24,14 +23,15 @@ from aiohttp import hdrs
 from yarl import URL
 
 from edgeagent.adapters.artifacts.addresses import CheckedResolver, ForbiddenAddressError, is_allowed
-from edgeagent.adapters.artifacts.errand import Bounds, Errand
+from edgeagent.adapters.artifacts.errand import Errand
 from edgeagent.adapters.artifacts.part import Part
 from edgeagent.adapters.artifacts.trouble import of_exception, of_status
-from edgeagent.contracts.fetching import FetchTrouble
-from edgeagent.errors import ConfigurationError
+from edgeagent.adapters.artifacts.trusting import trusting
+from edgeagent.contracts.fetching import Bounds, FetchTrouble
 from edgeagent.ports.artifacts import FetchError
 
 _MOST_REDIRECTS: Final = 5
+_LONGEST_TAG: Final = 200
 _BUFFER: Final = 1024 * 1024
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,15})-(\d{1,15})/(\d{1,15}|\*)", re.ASCII)
@@ -43,7 +43,6 @@ async def download(errand: Errand, part: Part) -> None:
 
     Raises:
         FetchError: not all of it is there.
-        ConfigurationError: the authorities' file is none.
     """
     part.check_space()
     bounds = errand.bounds
@@ -106,10 +105,7 @@ class _Web:
             resolver = None
         else:
             resolver = CheckedResolver(None if self._proxy is None else URL(self._proxy).host)
-        try:
-            trust = ssl.create_default_context(cafile=self._errand.ca_file)
-        except (OSError, ssl.SSLError) as why:
-            raise ConfigurationError(f"cannot use the authorities in {self._errand.ca_file}: {why}") from why
+        trust = trusting(self._errand.authorities)
         connector = aiohttp.TCPConnector(resolver=resolver, ssl=trust, use_dns_cache=False, force_close=True)
         async with aiohttp.ClientSession(
             connector=connector,
@@ -147,7 +143,7 @@ class _Web:
             self._check(answer, is_part=is_part)
             if not is_part:
                 self._part.begin_anew()
-            self._part.note_tag(answer.headers.get(hdrs.ETAG, ""))
+            self._note_tag(answer.headers.get(hdrs.ETAG, ""))
             self._errand.tell(self._part.size)
             await self._receive(answer)
         return True
@@ -220,6 +216,11 @@ class _Web:
             raise FetchError(
                 FetchTrouble.BROKEN_ANSWER, f"{answer.content_length} bytes are announced, not {missing}"
             )
+
+    def _note_tag(self, tag: str) -> None:
+        # One that is none, or longer than anybody's, is forgotten: then all is asked for.
+        self._part.tag = tag if tag.isascii() and len(tag) <= _LONGEST_TAG else ""
+        self._errand.tell_tag(self._part.tag)
 
     async def _receive(self, answer: aiohttp.ClientResponse) -> None:
         now = asyncio.get_running_loop().time

@@ -7,9 +7,9 @@ for the queue, nor fill the memory (SPEC U4, R8).
 """
 
 import io
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import timedelta
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Final, Literal, TypeVar
 
@@ -23,6 +23,7 @@ from edgeagent.clock import Clock
 from edgeagent.contracts.door import Contract, decode
 from edgeagent.errors import MalformedError
 from edgeagent.ports.links import LinkError, Trouble
+from edgeagent.values import dataclass
 
 C = TypeVar("C", bound=Contract)
 
@@ -97,6 +98,23 @@ class Exchange:
         self._clock = clock
         self._trust = Trust(settings)
         self._opened: aiohttp.ClientSession | None = None
+        self._tell: Callable[[bool], None] | None = None
+        self._is_turned_away = False
+
+    def when_turned_away(self, tell: Callable[[bool], None]) -> None:
+        """Have somebody told False each time the far side does not let us in, and True when it does again."""
+        self._tell = tell
+
+    @property
+    def certificate_until(self) -> datetime | None:
+        """When the certificate ends that the far side showed last; None where it has shown none."""
+        return self._trust.shown_until
+
+    def adopt(self, settings: CloudSettings) -> None:
+        """Log in with another token, or by a certificate that came meanwhile, from the next request on."""
+        if (settings.certificate, settings.ca_file) != (self._settings.certificate, self._settings.ca_file):
+            self._trust = Trust(settings)
+        self._settings = settings
 
     async def close(self) -> None:
         """Close all connections."""
@@ -144,9 +162,10 @@ class Exchange:
         headers = {
             "Accept": JSON,
             "Accept-Encoding": "identity",
-            "Authorization": self._settings.token.header(),
             "User-Agent": "edgeagent",
         }
+        if self._settings.token is not None:
+            headers["Authorization"] = self._settings.token.header()
         if question.body:
             headers["Content-Type"] = question.content_type
         if question.gzipped:
@@ -171,10 +190,19 @@ class Exchange:
         )
         if fault is None and response.headers.get("Content-Encoding", "identity") != "identity":
             fault = LinkError(Trouble.BROKEN_ANSWER, "an answer in an encoding that was not asked for")
+        self._note(fault)
         if fault is not None:
             response.close()  # whatever else it sends is not read
             raise fault
         return Answer(response.status, await self._body(response))
+
+    def _note(self, fault: LinkError | None) -> None:
+        """Take note of whether we are let in; other faults say nothing about that."""
+        if fault is not None and fault.trouble is not Trouble.LOGIN:
+            return
+        before, self._is_turned_away = self._is_turned_away, fault is not None
+        if self._tell is not None and (before or self._is_turned_away):
+            self._tell(not self._is_turned_away)
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:
         limit = self._settings.most_answer_bytes

@@ -14,7 +14,7 @@ import asyncio
 import gzip
 import secrets
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Final
 
@@ -82,6 +82,19 @@ class HttpsQueue:
         self._hub = hub
         self._clock = clock
         self._new_nonce = new_nonce
+
+    def adopt(self, settings: CloudSettings) -> None:
+        """Log in with another token, or by a certificate that came meanwhile, from the next request on."""
+        self._exchange.adopt(settings)
+
+    def when_turned_away(self, tell: Callable[[bool], None]) -> None:
+        """Have somebody told False whenever the queue turns the hub away, True once it lets it in again."""
+        self._exchange.when_turned_away(tell)
+
+    @property
+    def certificate_until(self) -> datetime | None:
+        """When the queue's certificate ends; None where it has shown none yet."""
+        return self._exchange.certificate_until
 
     async def close(self) -> None:
         """Close all connections."""

@@ -3,7 +3,7 @@
 import os
 import re
 import stat
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing_extensions import override
 from yarl import URL
 
 from edgeagent.errors import ConfigurationError
+from edgeagent.values import dataclass
 
 # RFC 6750 section 2.1, with a least length: a short token could be guessed from its stored hash.
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]{16,512}=*", re.ASCII)
@@ -62,10 +63,10 @@ class CloudSettings:
 
     Attributes:
         url: ``https://host[:port][/prefix]``; plain ``http`` only to this very machine.
-        token: who we are.
+        token: who we are; None where our certificate says it.
         ca_file: the authorities that count, PEM; the system's where absent.
         certificate: our certificate chain, PEM, where the far side wants one.
-        key: the private key of ``certificate``, PEM.
+        key: the private key of ``certificate``, PEM; None where that file holds it.
         proxy: ``http://[user:password@]host:port``; nothing is read from the environment.
         connect_timeout: for name, route, handshake together.
         total_timeout: for a whole exchange, beyond what the far side was asked to wait.
@@ -76,7 +77,7 @@ class CloudSettings:
     """
 
     url: str
-    token: Token
+    token: Token | None = None
     ca_file: Path | None = None
     certificate: Path | None = None
     key: Path | None = None

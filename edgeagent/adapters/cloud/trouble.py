@@ -14,7 +14,7 @@ from typing import Final
 import aiohttp
 
 from edgeagent.adapters.cloud.wire import JSON, one_line
-from edgeagent.ports.links import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble, of_verification
 
 LONGEST_RETRY_AFTER: Final = timedelta(hours=1)
 """What a peer may ask us to wait; a mistake there must not keep a hub away for days."""
@@ -51,7 +51,9 @@ _OF_EXCEPTION: Final[Sequence[tuple[type[Exception], Trouble, str]]] = (
 def of_exception(why: Exception) -> LinkError:
     """What an exception of the HTTP client or the system means."""
     if isinstance(why, aiohttp.ClientConnectorCertificateError):
-        return LinkError(Trouble.TLS, f"certificate refused: {_certificate_words(why)}")
+        cause = why.certificate_error
+        code = cause.verify_code if isinstance(cause, ssl.SSLCertVerificationError) else 0
+        return LinkError(of_verification(code), f"certificate refused: {_certificate_words(why)}")
     if isinstance(why, aiohttp.ClientHttpProxyError) and why.status == _PROXY_LOGIN:
         return LinkError(Trouble.LOGIN, "the proxy wants another login")
     # With TLS 1.3 the far side refuses our certificate only after the handshake; some reset the
@@ -118,6 +120,9 @@ def _words(why: BaseException) -> str:
     """The words of an error for people: one line, of bounded length."""
     if isinstance(why, aiohttp.ClientResponseError):
         return str(why.status)  # its own words repeat the URL, a proxy's password included
+    if isinstance(why, aiohttp.ClientConnectorError):
+        # Its own words hold an object of Python's.
+        return one_line(f"{why.host} port {why.port}: {why.os_error.strerror or why.os_error}")
     return one_line(str(why) or type(why).__name__)
 
 

@@ -7,7 +7,7 @@ A descriptor stays open until the last who reads from it has stopped.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from hmac import compare_digest
 from ipaddress import IPv4Address, IPv6Address
@@ -16,6 +16,7 @@ from typing import Final
 from edgeagent.adapters.lan_files.opened import Opened, close_all
 from edgeagent.adapters.lan_files.ranges import Stretch
 from edgeagent.ports.artifact_site import Content, Offer, Progress
+from edgeagent.values import dataclass
 
 MOST_FETCHES: Final = 6
 """How often the bytes of an offer may be sent to an address: Tasmota tries five times."""

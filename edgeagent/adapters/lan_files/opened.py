@@ -8,13 +8,13 @@ once more when it is sent. A device gets the bytes that are signed for, or half 
 import errno
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b, sha256
 from typing import Final
 
 from edgeagent.adapters.lan_files.settings import PIECE
 from edgeagent.errors import SuspiciousError, TransientError
 from edgeagent.ports.artifact_site import Content
+from edgeagent.values import dataclass
 
 _DIGEST_BYTES: Final = 16
 

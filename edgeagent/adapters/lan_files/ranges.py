@@ -7,10 +7,10 @@ one file are an old attack.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from edgeagent.errors import RejectedError
+from edgeagent.values import dataclass
 
 # int() of very long digits is refused by Python; no file needs twenty.
 _RANGE: Final = re.compile(r"bytes[ \t]*=[ \t]*([0-9]{0,20})-([0-9]{0,20})[ \t]*", re.ASCII | re.IGNORECASE)

@@ -1,8 +1,9 @@
 """What may be set about the listener for devices."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
+
+from edgeagent.values import dataclass
 
 PIECE: Final = 128 * 1024
 """Bytes that are read and sent at once, and that the kernel may keep unsent of each connection."""

@@ -13,7 +13,7 @@ import re
 import secrets
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from functools import partial
 from ipaddress import IPv6Address, ip_address
@@ -40,6 +40,7 @@ from edgeagent.ports.artifact_site import (
     Progress,
     SiteWitness,
 )
+from edgeagent.values import dataclass
 
 MOST_OFFERS: Final = 32
 """Offers at once; those that are over and not withdrawn count."""

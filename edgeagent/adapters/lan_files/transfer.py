@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass
 
 from aiohttp import ClientConnectionError, web
 
@@ -13,6 +12,7 @@ from edgeagent.adapters.lan_files.ranges import Stretch
 from edgeagent.adapters.lan_files.settings import LanFilesSettings
 from edgeagent.clock import Clock
 from edgeagent.contracts.serving import Ended
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""How files of a repository are read: from a web server, from a folder, with a copy of each kept.
+"""How files of a repository are read: from a web server, from a folder, with somebody told of what came.
 
 A repository is named by one place, below which lie ``metadata/`` and ``targets/``. What is read is bounded
 by whoever verifies it (TUF names the most bytes of each role), and by the most bytes of a whole refresh.
@@ -9,7 +9,7 @@ import os
 import stat
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
 from http.client import HTTPException, HTTPMessage
@@ -22,13 +22,11 @@ from tuf.api.exceptions import DownloadError, DownloadHTTPError, RepositoryError
 from tuf.ngclient import FetcherInterface
 from typing_extensions import override
 
+from edgeagent.adapters.metadata.laid import below
 from edgeagent.contracts.door import parse
+from edgeagent.contracts.fetching import PIECE_BYTES, WHOLE_BYTES
 from edgeagent.errors import MalformedError
 
-WHOLE_BYTES: Final = 32 * 1024 * 1024
-"""The most bytes of one refresh: some hundred roots and everything else."""
-
-_CHUNK: Final = 64 * 1024
 _NOT_FOUND: Final = 404
 _PATIENCE: Final = timedelta(seconds=20)
 
@@ -60,7 +58,8 @@ class FolderReader(Reader):
 
     @override
     def _fetch(self, url: str) -> Iterator[bytes]:
-        path = _below(self._folder, url)
+        _check_name(url)
+        path = below(self._folder, url)
         try:
             # Without O_NONBLOCK a pipe of that name would hold us for ever.
             handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -81,12 +80,14 @@ class WebReader(Reader):
     Args:
         address: of the repository; empty where whole addresses are asked for.
         context: whom to trust; the system's authorities where absent.
+        proxy: to go through on the way to an ``https`` address; no other counts.
     """
 
-    def __init__(self, address: str, context: SSLContext | None = None) -> None:
+    def __init__(self, address: str, context: SSLContext | None = None, proxy: str | None = None) -> None:
         self._base = f"{address.rstrip('/')}/" if address else ""
+        proxies = urllib.request.ProxyHandler({} if proxy is None else {"https": proxy})
         handler = urllib.request.HTTPSHandler(context=context)
-        self._opener = urllib.request.build_opener(handler, _SameHost())
+        self._opener = urllib.request.build_opener(proxies, handler, _SameHost())
 
     @override
     def _fetch(self, url: str) -> Iterator[bytes]:
@@ -114,35 +115,32 @@ class WebReader(Reader):
             raise DownloadError(f"{url}: {str(why) or type(why).__name__}") from why
 
 
-class KeepingReader(Reader):
-    """Reads by another reader and keeps a copy of what came, under the same name.
+class TellingReader(Reader):
+    """Reads by another reader and tells of what came, piece by piece.
 
     Args:
         reader: who reads.
-        folder: where the copies go.
+        tell: is told each piece, the first of a file with its name. Who is not there is not told of.
     """
 
-    def __init__(self, reader: Reader, folder: Path) -> None:
+    def __init__(self, reader: Reader, tell: Callable[[str | None, bytes], None]) -> None:
         self._reader = reader
-        self._folder = folder
+        self._tell = tell
         self._left = WHOLE_BYTES
 
     @override
     def _fetch(self, url: str) -> Iterator[bytes]:
-        path = _below(self._folder, url)
+        _check_name(url)
         chunks = self._reader.fetch(url)
-        first = next(chunks, b"")  # who is not there leaves no copy
-        path.parent.mkdir(exist_ok=True)
-        with path.open("wb") as copy:
-            yield self._kept(copy, first)
-            for chunk in chunks:
-                yield self._kept(copy, chunk)
+        yield self._told(url, next(chunks, b""))
+        for chunk in chunks:
+            yield self._told(None, chunk)
 
-    def _kept(self, copy: IO[bytes], chunk: bytes) -> bytes:
+    def _told(self, name: str | None, chunk: bytes) -> bytes:
         self._left -= len(chunk)
         if self._left < 0:
             raise DownloadError(f"more than {WHOLE_BYTES} bytes in one refresh")
-        copy.write(chunk)
+        self._tell(name, chunk)
         return chunk
 
 
@@ -167,15 +165,14 @@ class _SameHost(urllib.request.HTTPRedirectHandler):
 
 def _chunks(file: IO[bytes], url: str) -> Iterator[bytes]:
     try:
-        while chunk := file.read(_CHUNK):
+        while chunk := file.read(PIECE_BYTES):
             yield chunk
     except (OSError, HTTPException) as why:
         raise DownloadError(f"{url} breaks off: {str(why) or type(why).__name__}") from why
 
 
-def _below(folder: Path, name: str) -> Path:
-    """Where a name lies below a folder; names stand in metadata that nobody has verified yet."""
-    parts = name.split("/")
-    if any(part in {"", ".", ".."} or "\x00" in part for part in parts):
-        raise DownloadError("a name that leads elsewhere")
-    return folder.joinpath(*parts)
+def _check_name(url: str) -> None:
+    try:
+        below(Path(), url)
+    except MalformedError as why:
+        raise DownloadError(str(why)) from why

@@ -1,44 +1,38 @@
 """The policy's source: fetched by a process of its own, verified here.
 
-    work folder/<errand>/trusted   what is held, for the fetching process to begin with
-                        /part      what it has fetched so far
-                        /fetched   all of it, in the layout of the repository: moved here in one step
-
-The process (``edgeagent fetch-policy``, see ``edgeagent/fetcher``) touches the network and strangers' bytes,
-knows nothing of the store, and is killed when it takes too long. What it leaves is judged anew from here,
-by the same code over the folder, with the held state from the store: that what it left was changed or is
-gone makes no difference to what is believed. The work folder is emptied before each fetch.
+The process (``edgeagent fetch``, see ``edgeagent/fetcher``) touches the network and strangers' bytes. It is
+given what is held, and gives back what it has fetched, byte for byte, which is laid into the work folder in
+the layout of the repository. That is judged anew from here, by the same code over the folder, with the held
+state from the store: whatever the process has changed or left out makes no difference to what is believed.
+The work folder is emptied before each fetch, and removed after it.
 """
 
 import asyncio
-import os
 import shutil
-import sys
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import field
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from secrets import token_hex
-from typing import Final
+from typing import IO, Final
 
-from edgeagent.adapters.metadata.reading import FolderReader
-from edgeagent.adapters.metadata.verifying import lay_out, published, relisted, stands_behind
-from edgeagent.contracts.scalars import timestamp_text
+from edgeagent.adapters.metadata.laid import below, trusted_files
+from edgeagent.contracts.fetching import FetchLine, FetchTrouble, PolicyErrand
 from edgeagent.core.catalogue import Listing
-from edgeagent.errors import StorageError, TransientError
+from edgeagent.errors import MalformedError, StorageError
 from edgeagent.ids import Digest
-from edgeagent.ports.fetch_environment import environment
+from edgeagent.ports.artifacts import FetchError
+from edgeagent.ports.fetcher import Fetcher, Parcel, authorities, enclosures
 from edgeagent.ports.links import LinkError, Trouble
 from edgeagent.ports.policy_source import Held, Published
+from edgeagent.values import dataclass
 
-TRUSTED: Final = "trusted"
-"""The part of the work folder that the fetching process begins with."""
-PART: Final = "part"
-"""Where it puts what it has fetched so far."""
-FETCHED: Final = "fetched"
-"""Where all of it lies in the end."""
-
-_SAID_BYTES: Final = 2000
+# A hundred roots and policies, and what signs for artifacts.
+_MOST_FILES: Final = 400
+_TROUBLES: Final[Mapping[FetchTrouble, Trouble]] = {
+    FetchTrouble.TLS: Trouble.TLS,
+    FetchTrouble.BUSY: Trouble.BUSY,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,31 +59,35 @@ class SourceSettings:
 class TufSource:
     """A ``PolicySource`` over a repository of The Update Framework."""
 
-    def __init__(self, settings: SourceSettings) -> None:
+    def __init__(self, settings: SourceSettings, fetcher: Fetcher) -> None:
         self._settings = settings
+        self._fetcher = fetcher
         root = settings.root
         self._pin = None if root is None else Digest(sha256(root).hexdigest())
 
     def vouches(self, held: Held) -> bool:
         """See ``PolicySource``. Where the pinned root cannot be read, the one that was counts."""
         root = self._settings.root
-        return root is None or held.pin == self._pin or stands_behind(root, held)
+        if root is None or held.pin == self._pin:
+            return True
+        from edgeagent.adapters.metadata.verifying import stands_behind
+
+        return stands_behind(root, held)
 
     def relisted(self, held: Held) -> Listing:
         """See ``PolicySource``."""
+        from edgeagent.adapters.metadata.verifying import relisted
+
         return relisted(held)
 
     async def published(self, held: Held | None, now: datetime) -> Published:
         """See ``PolicySource``."""
         bootstrap, pin = self._begin_with(held)
         work = self._settings.work
-        # A name of its own: should we be killed, the process goes on for a while in a folder that is no more.
-        errand = work / token_hex(8)
         try:
-            await asyncio.to_thread(self._prepare, errand, bootstrap, held)
-            await self._fetch(errand, now)
-            reader = FolderReader(errand / FETCHED)
-            return await asyncio.to_thread(published, reader, bootstrap, held, now, pin)
+            await asyncio.to_thread(self._prepare)
+            await self._fetch(trusted_files(bootstrap, held), now)
+            return await asyncio.to_thread(_judged, work, bootstrap, held, now, pin)
         finally:
             await asyncio.to_thread(shutil.rmtree, work, ignore_errors=True)
 
@@ -101,48 +99,96 @@ class TufSource:
             raise LinkError(Trouble.UNREACHABLE, "the file of the first root cannot be read")
         return self._settings.root, self._pin
 
-    def _prepare(self, errand: Path, bootstrap: bytes, held: Held | None) -> None:
+    def _prepare(self) -> None:
         work = self._settings.work
         try:
             shutil.rmtree(work, ignore_errors=True)
             work.mkdir(mode=0o700)
-            errand.mkdir()
-            lay_out(errand / TRUSTED, bootstrap, held)
         except OSError as why:
             raise StorageError(f"cannot write to {work}: {why.strerror}") from why
 
-    async def _fetch(self, errand: Path, now: datetime) -> None:
-        settings = self._settings
-        process = await self._process(errand, now)
+    async def _fetch(self, trusted: Mapping[str, bytes], now: datetime) -> None:
+        longest = self._settings.longest
         try:
-            async with asyncio.timeout(settings.longest.total_seconds()):
-                _, said = await process.communicate()
+            async with asyncio.timeout(longest.total_seconds()):
+                last = await self._fetched(await asyncio.to_thread(self._parcel, trusted, now))
         except TimeoutError as why:
-            raise LinkError(Trouble.UNREACHABLE, f"not fetched within {settings.longest}") from why
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        if process.returncode != 0:
-            complaint = " ".join(said[-_SAID_BYTES:].decode(errors="replace").split())
-            raise LinkError(
-                Trouble.UNREACHABLE,
-                complaint.removeprefix("edgeagent: ") or f"the fetch ended with {process.returncode}",
-            )
+            raise LinkError(Trouble.UNREACHABLE, f"not fetched within {longest}") from why
+        except FetchError as why:
+            raise LinkError(_TROUBLES.get(why.trouble, Trouble.UNREACHABLE), str(why)) from why
+        if last is not None and last.trouble is not None:
+            raise LinkError(_TROUBLES.get(last.trouble, Trouble.UNREACHABLE), last.why or last.trouble)
 
-    async def _process(self, errand: Path, now: datetime) -> asyncio.subprocess.Process:
-        settings = self._settings
-        words = ["--from", settings.place, "--into", str(errand), "--now", timestamp_text(now)]
-        if settings.ca_file is not None:
-            words += ["--ca-file", str(settings.ca_file)]
+    async def _fetched(self, parcel: Parcel) -> FetchLine | None:
+        """Lay down what comes.
+
+        Returns:
+            The last line.
+        """
+        kept, line = _Kept(self._settings.work), None
         try:
-            return await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-m", "edgeagent", "fetch-policy", *words),
-                env=environment(os.environ, settings.proxy),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.PIPE,
-            )
+            async with self._fetcher.sent(parcel) as lines:
+                async for line, piece in lines:
+                    if line.name is not None or piece:
+                        await asyncio.to_thread(kept.add, line.name, piece)
+        finally:
+            kept.close()
+        return line
+
+    def _parcel(self, trusted: Mapping[str, bytes], now: datetime) -> Parcel:
+        settings = self._settings
+        files = dict(trusted) | authorities(settings.ca_file)
+        errand = PolicyErrand(place=settings.place, proxy=settings.proxy, enclosed=enclosures(files), now=now)
+        return Parcel(errand=errand, files=tuple(files.values()))
+
+
+def _judged(work: Path, bootstrap: bytes, held: Held | None, now: datetime, pin: Digest) -> Published:
+    """Verify what lies in a folder."""
+    # Loaded when something has come, and not with the start, which need not wait for it.
+    from edgeagent.adapters.metadata.reading import FolderReader
+    from edgeagent.adapters.metadata.verifying import published
+
+    return published(FolderReader(work), bootstrap, held, now, pin)
+
+
+class _Kept:
+    """The files that have come: below a folder, and not too many. How large they are was bounded before."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file: IO[bytes] | None = None
+        self._count = 0
+
+    def add(self, name: str | None, piece: bytes) -> None:
+        """Begin a file, or go on with the one before.
+
+        Raises:
+            FetchError: that is no file of a repository.
+            StorageError: the disk does not take it.
+        """
+        try:
+            if name is not None:
+                self.close()
+                self._file = self._begun(name)
+            if self._file is None:
+                raise FetchError(FetchTrouble.FAILED, "the fetching process gives bytes of no file")
+            self._file.write(piece)
         except OSError as why:
-            raise TransientError(f"cannot start the fetch: {why.strerror}") from why
+            raise StorageError(f"cannot write to {self._folder}: {why.strerror}") from why
+
+    def close(self) -> None:
+        """Have what came lie there."""
+        if self._file is not None:
+            self._file.close()
+        self._file = None
+
+    def _begun(self, name: str) -> IO[bytes]:
+        self._count += 1
+        try:
+            path = below(self._folder, name)
+        except MalformedError as why:
+            raise FetchError(FetchTrouble.FAILED, f"the fetching process gives {why}") from why
+        if path.parent.parent != self._folder or self._count > _MOST_FILES:
+            raise FetchError(FetchTrouble.FAILED, "the fetching process gives what no repository has")
+        path.parent.mkdir(exist_ok=True)
+        return path.open("wb")

@@ -27,6 +27,7 @@ from tuf.ngclient import FetcherInterface, Updater, UpdaterConfig
 from typing_extensions import override
 
 from edgeagent.adapters.metadata.delegating import check_keys, roles_of, taken
+from edgeagent.adapters.metadata.laid import lay_out, trusted_files
 from edgeagent.contracts.artifact import GROUP_BYTES, group_of_role
 from edgeagent.contracts.door import parse
 from edgeagent.contracts.policy import POLICY_BYTES
@@ -139,18 +140,6 @@ class Client(Updater):
         return target
 
 
-def lay_out(folder: Path, bootstrap: bytes, held: Held | None) -> None:
-    """Put into a new folder what is trusted already."""
-    folder.mkdir(mode=0o700)
-    (folder / "bootstrap.json").write_bytes(bootstrap)
-    if held is not None:
-        (folder / "timestamp.json").write_bytes(held.metadata.timestamp)
-        (folder / "snapshot.json").write_bytes(held.metadata.snapshot)
-        (folder / "targets.json").write_bytes(held.metadata.targets)
-        for role, raw in held.metadata.delegated.items():
-            (folder / f"{role}.json").write_bytes(raw)
-
-
 def published(
     reader: FetcherInterface, bootstrap: bytes, held: Held | None, now: datetime, pin: Digest
 ) -> Published:
@@ -171,7 +160,7 @@ def published(
     try:
         with TemporaryDirectory(prefix="edgeagent-policy-") as scratch:
             folder = Path(scratch) / "trusted"
-            lay_out(folder, bootstrap, held)
+            lay_out(folder, trusted_files(bootstrap, held))
             with _refusals(folder, bootstrap):
                 return _published(Client(folder, reader, now, bootstrap), folder, held, pin)
     except OSError as why:

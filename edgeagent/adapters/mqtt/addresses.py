@@ -10,7 +10,6 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from operator import itemgetter
 from typing import Final, TypeVar
@@ -18,6 +17,7 @@ from typing import Final, TypeVar
 from typing_extensions import override
 
 from edgeagent.ports.links import LinkError, Trouble
+from edgeagent.values import dataclass
 
 T = TypeVar("T")
 

@@ -50,6 +50,12 @@ class MqttBus:
             for session in Session
         }
 
+    def adopt(self, settings: MqttSettings) -> None:
+        """Log in with another password from the next connection on; all else is as it was."""
+        self._settings = settings
+        for owner in self._sessions.values():
+            owner.adopt(settings)
+
     def refused(self, session: Session) -> Mapping[TopicFilter, int]:
         """The filters that the broker does not let us subscribe to, with its reason codes."""
         return self._sessions[session].filters.refused

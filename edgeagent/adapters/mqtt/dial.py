@@ -18,7 +18,7 @@ from typing import Final
 
 from edgeagent.adapters.mqtt.addresses import Address, Resolver, in_thread, look_up
 from edgeagent.adapters.mqtt.settings import MqttSettings, TlsSettings
-from edgeagent.ports.links import LinkError, Trouble
+from edgeagent.ports.links import LinkError, Trouble, of_verification
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +109,8 @@ async def _handshake(connection: ssl.SSLSocket) -> None:
         except ssl.SSLWantWriteError:
             await _ready(connection, loop.add_writer, loop.remove_writer)
         except ssl.SSLError as why:
-            raise LinkError(Trouble.TLS, _tls_words(why)) from why
+            code = why.verify_code if isinstance(why, ssl.SSLCertVerificationError) else 0
+            raise LinkError(of_verification(code), _tls_words(why)) from why
         except ConnectionError as why:
             raise LinkError(Trouble.TLS, "TLS failed: the other side hung up") from why
         else:

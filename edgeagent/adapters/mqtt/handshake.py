@@ -1,7 +1,6 @@
 """CONNECT, CONNACK and DISCONNECT: who we say we are, and what the broker says to that."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -14,6 +13,7 @@ from edgeagent.adapters.mqtt.poison import UnreadableError
 from edgeagent.adapters.mqtt.words import FAILURE, refusal
 from edgeagent.contracts.mqtt import Session
 from edgeagent.ports.links import LinkError, Trouble
+from edgeagent.values import dataclass
 
 _WINDOW: Final = 0xFFFF
 

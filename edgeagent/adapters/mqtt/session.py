@@ -31,7 +31,7 @@ from edgeagent.adapters.mqtt.poison import Poison, UnreadableError, is_topic
 from edgeagent.adapters.mqtt.settings import Means, MqttSettings
 from edgeagent.contracts.mqtt import Inbound, LinkDown, LinkUp, Outgoing, Session
 from edgeagent.core.retry import Backoff
-from edgeagent.ports.links import LinkError, LinkState, Trouble
+from edgeagent.ports.links import HELD, LinkError, LinkState, Trouble
 
 log = logging.getLogger(__name__)
 
@@ -129,6 +129,10 @@ class BrokerSession:
             with contextlib.suppress(LinkError):  # done again over the next connection
                 await self.filters.settle(self._life)
 
+    def adopt(self, settings: MqttSettings) -> None:
+        """Log in with another password from the next connection on; all else is as it was."""
+        self._settings = settings
+
     def acknowledge(self, messages: Sequence[Inbound]) -> None:
         """Send the PUBACKs of those messages that are of the present life."""
         if self._life is not None:
@@ -149,7 +153,7 @@ class BrokerSession:
         """Close the connection and forget what came over it, until further notice; or open it again."""
         self._held = held
         if held:
-            self._end(LinkError(Trouble.BUSY, "held: nothing can be stored"), on_purpose=True)
+            self._end(LinkError(Trouble.BUSY, HELD), on_purpose=True)
             self._arrivals.forget()
         self._reconsider()
 

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,7 @@ from edgeagent.contracts.mqtt import Session
 from edgeagent.core.retry import BackoffRule
 from edgeagent.errors import ConfigurationError
 from edgeagent.metrics import Metrics
+from edgeagent.values import dataclass
 
 _WORD: Final = 0xFFFF
 _KIB: Final = 1024

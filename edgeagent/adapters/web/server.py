@@ -1,34 +1,47 @@
-"""Metrics and health on loopback: ``/metrics`` for Prometheus, ``/healthz`` for supervisors.
+"""What this machine may see of the hub over HTTP: metrics, health, and the page.
 
-Read-only. The Host header must name loopback, so that a page of another site cannot read along by
-having its name point here (DNS rebinding).
+``/metrics`` is for Prometheus, ``/healthz`` for supervisors, the rest for people. Read-only, on loopback; who
+is answered is said in ``guard``.
 """
 
-from collections.abc import Awaitable, Callable
+import asyncio
 from contextlib import suppress
-from ipaddress import ip_address
+from typing import Final
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from edgeagent.adapters.web.guard import guard, say_headers
+from edgeagent.adapters.web.page import Page
 from edgeagent.contracts.door import encode
 from edgeagent.contracts.reports.health import Level
+from edgeagent.doorkeeper import Doorkeeper
 from edgeagent.errors import TransientError
 from edgeagent.metrics import Metrics
 from edgeagent.ports.operator import Operator
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_GRACE: Final = 2.0
+"""Seconds that answers have to end when the agent stops; what is shown is lost to nobody."""
 
 
 class WebServer:
-    """Serves metrics and health."""
+    """Serves metrics and health, and the page if there is to be one."""
 
-    def __init__(self, host: str, port: int, metrics: Metrics, operator: Operator) -> None:
+    def __init__(
+        self, host: str, port: int, metrics: Metrics, operator: Operator, page: Page | None = None
+    ) -> None:
         self._host = host
         self._port = port
         self._metrics = metrics
         self._operator = operator
+        self._page = page
         self._runner: web.AppRunner | None = None
+        self._listening: asyncio.Server | None = None
+
+    @property
+    def watchers(self) -> int:
+        """How many pages watch live."""
+        return 0 if self._page is None else self._page.watchers
 
     async def open(self) -> None:
         """Listen.
@@ -36,14 +49,24 @@ class WebServer:
         Raises:
             OSError: the address is taken.
         """
-        app = web.Application(client_max_size=1024, middlewares=[_only_loopback])
+        app = web.Application(client_max_size=1024, middlewares=[guard])
+        app.on_response_prepare.append(say_headers)
         app.add_routes([web.get("/metrics", self._show_metrics), web.get("/healthz", self._show_health)])
-        self._runner = web.AppRunner(app, access_log=None)
+        if self._page is not None:
+            app.add_routes(self._page.routes())
+        # Whoever closes the page is noticed at once, and not when there is something to tell it.
+        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=_GRACE)
         await self._runner.setup()
-        await web.TCPSite(self._runner, self._host.strip("[]"), self._port).start()
+        self._listening = await asyncio.get_running_loop().create_server(
+            Doorkeeper(self._runner), self._host.strip("[]"), self._port, reuse_address=True
+        )
 
     async def close(self) -> None:
         """Stop listening."""
+        if self._page is not None:
+            self._page.close()
+        if self._listening is not None:
+            self._listening.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -60,26 +83,3 @@ class WebServer:
         report = await self._operator.health()
         status = 503 if report.level is Level.CRITICAL else 200
         return web.Response(body=encode(report), status=status, content_type="application/json")
-
-
-@web.middleware
-async def _only_loopback(request: web.Request, handler: Handler) -> web.StreamResponse:
-    if not _is_loopback(_host(request)):
-        return web.Response(status=403, text="this is for programs on this machine\n")
-    return await handler(request)
-
-
-def _host(request: web.Request) -> str:
-    """The host that the request names; empty when it names none."""
-    try:
-        # Without the header aiohttp falls back on whatever this machine calls itself.
-        return request.url.host or "" if "Host" in request.headers else ""
-    except ValueError:
-        return ""
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -5,7 +5,6 @@ and closes when anything is out of step: the agent then lets go of the claim, an
 """
 
 import asyncio
-import logging
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -20,6 +19,7 @@ from edgeagent.adapters.work_socket.believing import (
     world_of,
 )
 from edgeagent.adapters.work_socket.framing import read_frame, write_frame
+from edgeagent.adapters.work_socket.presence import Presence
 from edgeagent.contracts.door import decode, encode
 from edgeagent.contracts.mqtt import PublishResult
 from edgeagent.contracts.policy import Level, Tier
@@ -58,8 +58,6 @@ from edgeagent.errors import AgentError, LostRaceError, MalformedError, Rejected
 from edgeagent.ports.desk import ExpiredError, StoppedError
 from edgeagent.ports.links import LinkError, Trouble
 
-log = logging.getLogger(__name__)
-
 PATIENCE: Final = timedelta(seconds=15)
 """How long the agent may take for what it can do at once; its disk may stall."""
 _AGAIN: Final = BackoffRule(first=timedelta(milliseconds=200), longest=timedelta(seconds=5))
@@ -71,11 +69,18 @@ class AgentGoneError(TransientError):
 
 
 class WorkClient:
-    """Asks the daemon for commands of a lane, and for what they need. A ``WorkDesk``."""
+    """Asks the daemon for commands of a lane, and for what they need. A ``WorkDesk``.
 
-    def __init__(self, path: Path, chance: Callable[[], float]) -> None:
+    Args:
+        path: the agent's work socket.
+        chance: draws from [0, 1).
+        presence: is told whether the agent is there; all connections of a process share it.
+    """
+
+    def __init__(self, path: Path, chance: Callable[[], float], presence: Presence) -> None:
         self._path = path
         self._chance = chance
+        self._presence = presence
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def claim(self, lane: Tier, holder: str) -> Claim:
@@ -84,9 +89,18 @@ class WorkClient:
         Raises:
             LostRaceError: it has come too late.
         """
+        failures = 0
         while True:
             await self._connected()
-            answer = await self._ask(ClaimRequest(lane=lane, holder=holder), None)
+            try:
+                answer = await self._ask(ClaimRequest(lane=lane, holder=holder), None)
+            except AgentGoneError as why:
+                # Nothing was held.
+                self._presence.missed(str(why))
+                failures += 1
+                await self._pauses(failures)
+                continue
+            failures = 0
             if answer.claim is None:
                 raise self._out_of_step("no claim came")
             claim = await self._believed(answer.claim)
@@ -206,11 +220,15 @@ class WorkClient:
             try:
                 self._streams = await asyncio.open_unix_connection(self._path, limit=ANSWER_BYTES)
             except OSError as why:
+                self._presence.missed(why.strerror or str(why))
                 failures += 1
-                if failures == 1:
-                    log.warning("no agent listens", extra={"socket": str(self._path), "why": why.strerror})
-                wait = delay(failures, first=_AGAIN.first, longest=_AGAIN.longest, chance=self._chance())
-                await asyncio.sleep(wait.total_seconds())
+                await self._pauses(failures)
+            else:
+                self._presence.seen()
+
+    async def _pauses(self, failures: int) -> None:
+        wait = delay(failures, first=_AGAIN.first, longest=_AGAIN.longest, chance=self._chance())
+        await asyncio.sleep(wait.total_seconds())
 
     async def _ask(self, request: ClaimRequest | Held, patience: timedelta | None) -> WorkAnswer:
         """Ask one thing, and wait for its answer.

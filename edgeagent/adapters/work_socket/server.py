@@ -16,7 +16,7 @@ import pwd
 import socket
 import struct
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -28,6 +28,7 @@ from edgeagent.contracts.door import decode, encode
 from edgeagent.contracts.work import REQUEST_BYTES, WorkAnswer, WorkRequest
 from edgeagent.errors import ConfigurationError, MalformedError, SuspiciousError, TransientError
 from edgeagent.ports.desk import LendingDesk
+from edgeagent.values import dataclass
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +135,9 @@ class WorkSocket:
         try:
             await self._converse(caller, crew, (reader, writer))
         except TransientError:
-            log.info("worker gone", extra={"pid": pid})
+            # Once for all connections of it.
+            if crew.size == 1:
+                log.info("worker gone", extra={"pid": pid})
         except (MalformedError, SuspiciousError) as why:
             log.warning("worker cut off", extra={"pid": pid, "uid": uid, "why": str(why)})
         except asyncio.CancelledError:

@@ -77,6 +77,7 @@ class StatusReport(Contract):
     """The hub at a glance."""
 
     hub: HubIdField
+    zone: str = "UTC"
     epoch: EpochField
     incarnation: int
     version: str

@@ -1,6 +1,5 @@
 """What the gate is asked, and what it says."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from edgeagent.contracts.command import Command
@@ -8,6 +7,7 @@ from edgeagent.contracts.policy import ActionRule
 from edgeagent.contracts.reasons import Reason
 from edgeagent.core.envelope import Verified
 from edgeagent.ids import CommandId, DeviceId, KeyId
+from edgeagent.values import dataclass
 
 
 class Moment(StrEnum):

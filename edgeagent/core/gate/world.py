@@ -1,6 +1,5 @@
 """Everything that a judgement depends on, at one instant."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -13,6 +12,7 @@ from edgeagent.core.freshness import BootDeadline
 from edgeagent.core.operation import OperationState
 from edgeagent.core.shadow import Shadow
 from edgeagent.ids import CommandId, Digest, Epoch, HubId, KeyId
+from edgeagent.values import dataclass
 
 
 class DeviceFacts(Protocol):

@@ -5,7 +5,7 @@ must say which; where it is there for one, no channel is named, so that one slot
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
@@ -24,6 +24,7 @@ from edgeagent.contracts.recipes import ArgumentRule, Recipe
 from edgeagent.core.profile.channels import Channel
 from edgeagent.core.profile.paths import same
 from edgeagent.errors import MalformedError
+from edgeagent.values import dataclass
 
 CHANNEL: Final = "channel"
 """The argument that names a channel."""

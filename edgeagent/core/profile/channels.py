@@ -1,12 +1,12 @@
 """The channels of a device: how many of each kind it has, and what tells them apart."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from edgeagent import ids
 from edgeagent.contracts.profile import DeviceProfile
 from edgeagent.core.profile.parameters import ParameterValue, Scope
 from edgeagent.ids import ReadingName, reading_name
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ def mistakes(profile: DeviceProfile) -> list[str]:
     for place, text in enumerate(profile.command_topics):
         with found.at(f"command_topics[{place}]"):
             check_filter(text, checker.kinds)
+    _check_access(profile, found, checker.kinds)
     _check_shared(profile, found)
     check_commands.check(profile, found)
     check_steps.check(profile, found)
@@ -85,6 +86,18 @@ def _check_default(parameter: Parameter, above: Kinds) -> None:
         template(default).check(above)
         return
     check(parameter, default)
+
+
+def _check_access(profile: DeviceProfile, found: Mistakes, kinds: Kinds) -> None:
+    if profile.access is None:
+        return
+    with found.at("access.login"):
+        template(profile.access.login).check(kinds)
+    for part, texts in (("write", profile.access.write), ("read", profile.access.read)):
+        for place, text in enumerate(texts):
+            with found.at(f"access.{part}[{place}]"):
+                check_filter(text, kinds)
+                found.unless(template(text).placeholders, f"access.{part}[{place}]", "not one device's own")
 
 
 def _check_shared(profile: DeviceProfile, found: Mistakes) -> None:

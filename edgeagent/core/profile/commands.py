@@ -1,7 +1,6 @@
 """The commands of one device: which it has, and the plan of each."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from types import MappingProxyType
 
@@ -37,6 +36,7 @@ from edgeagent.core.profile.shared import parent_of
 from edgeagent.core.profile.wishes import wish_of, written
 from edgeagent.errors import MalformedError
 from edgeagent.ids import ReadingName
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,11 @@ class CompiledDevice:
         self._specs: dict[str, ReadingSpec] = specs_of(outline.profile) | {AVAILABILITY: AVAILABILITY_SPEC}
 
     @property
+    def values(self) -> Mapping[str, ParameterValue]:
+        """What each name that may stand in a topic of it stands for."""
+        return self._outline.scope.values
+
+    @property
     def silent_after(self) -> timedelta | None:
         """How long it may be silent before it is taken for gone; None for ever."""
         return self.profile.availability.silent_after

@@ -10,7 +10,7 @@ topic that is not the will's own, and on the session on which the will comes, si
 order of one connection only.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from edgeagent.contracts.door import ReadingValue, parse_readings
@@ -21,6 +21,7 @@ from edgeagent.core.profile.predicates import Test
 from edgeagent.core.profile.readers import NOTHING, UNUSABLE, Read
 from edgeagent.errors import MalformedError
 from edgeagent.ids import ReadingName
+from edgeagent.values import dataclass
 
 AVAILABILITY: Final = ReadingName("availability")
 """The reading that says whether a device is there: ``online`` or ``offline``."""

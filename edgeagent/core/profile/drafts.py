@@ -4,7 +4,7 @@ A source is told for a reading; a message arrives on a topic. Here sources are t
 topic what is read of it, sources under equal conditions in one group.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 
 from edgeagent.contracts.mqtt import RetainHandling, Session
@@ -15,6 +15,7 @@ from edgeagent.core.profile.parameters import Scope
 from edgeagent.core.profile.paths import Path, Step, getter, path
 from edgeagent.core.profile.predicates import predicate
 from edgeagent.ids import ReadingName
+from edgeagent.values import dataclass
 
 
 class Carries(Enum):

@@ -9,7 +9,6 @@ device can make up members without end, so that a reading takes only the first 1
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Final
@@ -20,6 +19,7 @@ from edgeagent.core.profile.paths import Get, Missing, Step, Wild
 from edgeagent.core.profile.predicates import Test
 from edgeagent.core.profile.readers import NOTHING, UNUSABLE, Outcome, Read, Rule, reader
 from edgeagent.ids import ReadingName
+from edgeagent.values import dataclass
 
 Found = list[tuple[ReadingName, Value]]
 """Readings in the order in which they were met."""

@@ -1,7 +1,6 @@
 """A compiled device as the gate asks it; the same in the daemon and in the isolated worker."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from edgeagent.contracts.actions import ActionName, Arguments
 from edgeagent.contracts.policy import Level
@@ -9,6 +8,7 @@ from edgeagent.core.profile.compile import CompiledDevice
 from edgeagent.core.profile.firmware import Charge
 from edgeagent.core.shadow import Shadow, differs
 from edgeagent.errors import RejectedError
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

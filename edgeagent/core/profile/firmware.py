@@ -6,7 +6,7 @@ device could not hold, or not fetch from, is refused before anything is sent.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from typing import Final
@@ -26,6 +26,7 @@ from edgeagent.core.profile.shared import parent_of
 from edgeagent.core.updating import Meter, UpdateStep, Verification
 from edgeagent.errors import MalformedError
 from edgeagent.ids import ReadingName
+from edgeagent.values import dataclass
 
 _NUMBERS: Final = 2**31
 _SCHEMES: Final = {

@@ -5,7 +5,7 @@ mentions an optional parameter without a value, or whose ``only_if`` does not ho
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from edgeagent.contracts.profile import DeviceProfile
 from edgeagent.contracts.sources import Place, Reading, ReadingKind, SiblingUnit, Source
@@ -21,6 +21,7 @@ from edgeagent.core.profile.rules import Target, rule_for, sibling
 from edgeagent.core.profile.spec import ReadingSpec
 from edgeagent.core.profile.templates import template
 from edgeagent.ids import ReadingName, Topic, topic
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ whatever the topic and the bytes.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 from pydantic import JsonValue
@@ -24,6 +23,7 @@ from edgeagent.core.profile.readers import clean
 from edgeagent.core.profile.templates import whole
 from edgeagent.errors import MalformedError
 from edgeagent.ids import LABEL_CHARACTERS, DeviceId, Label, TopicFilter
+from edgeagent.values import dataclass
 
 MOST_LISTED: Final = 1024
 """Devices in one message; further ones are not looked at."""

@@ -5,7 +5,6 @@ discovery message, a row of the database.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from edgeagent import ids
@@ -14,6 +13,7 @@ from edgeagent.core.profile.paths import same
 from edgeagent.core.profile.templates import Kinds, template
 from edgeagent.errors import MalformedError
 from edgeagent.ids import DeviceId, HubId
+from edgeagent.values import dataclass
 
 ParameterValue = bool | int | str | tuple[int, ...]
 """What a parameter can be; the ids of an ``integers`` in the order given."""
@@ -108,8 +108,22 @@ def identifying(profile: DeviceProfile) -> frozenset[str]:
     return frozenset(found)
 
 
-def settle(profile: DeviceProfile, device: DeviceId, given: Mapping[str, object], gateway: Gateway) -> Scope:
+def settle(
+    profile: DeviceProfile,
+    device: DeviceId,
+    given: Mapping[str, object],
+    gateway: Gateway,
+    *,
+    partly: bool = False,
+) -> Scope:
     """Check the given values and complete them.
+
+    Args:
+        profile: of its family.
+        device: its native identity.
+        given: values of parameters.
+        gateway: this hub as devices address it.
+        partly: whether what is missing is left out, as for a bridge before it has any device.
 
     Raises:
         MalformedError: names the parameter: unknown, missing, or not of its type.
@@ -124,7 +138,7 @@ def settle(profile: DeviceProfile, device: DeviceId, given: Mapping[str, object]
             value = _default(parameter, values)
         if value is not None:
             values[name] = _checked(name, parameter, value)
-        elif not parameter.optional:
+        elif not parameter.optional and not partly:
             raise MalformedError(f"the parameter {name!r} is missing")
     return Scope(values)
 

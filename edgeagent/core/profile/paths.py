@@ -8,13 +8,13 @@ parsed, so that no value can make another path of it.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Final
 
 from edgeagent.contracts.door import ReadingValue
 from edgeagent.errors import MalformedError
+from edgeagent.values import dataclass
 
 MOST_STEPS: Final = 8
 

@@ -8,7 +8,6 @@ sends draws it, so that nobody can guess it, and never uses it twice.
 import json
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from datetime import timedelta
 
 from pydantic import JsonValue
@@ -25,6 +24,7 @@ from edgeagent.core.profile.predicates import predicate
 from edgeagent.core.profile.templates import fill, template, whole
 from edgeagent.errors import BrokenInvariantError
 from edgeagent.ids import ReadingName, Topic, topic
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

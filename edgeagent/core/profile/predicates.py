@@ -13,7 +13,6 @@ there; truth and number are never equal.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -31,6 +30,7 @@ from edgeagent.core.profile.paths import (
     same,
 )
 from edgeagent.errors import MalformedError
+from edgeagent.values import dataclass
 
 Test = Callable[[ReadingValue], bool]
 Operand = Value | Named | None

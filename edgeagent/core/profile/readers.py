@@ -11,7 +11,6 @@ Numbers in text are plain decimals in ASCII: ``23.5``, ``-4``, ``1e3``; not ``23
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Final
@@ -19,6 +18,7 @@ from typing import Final
 from edgeagent.contracts.door import ReadingValue
 from edgeagent.contracts.sources import ReadingKind, Value
 from edgeagent.core.profile.units import conversion
+from edgeagent.values import dataclass
 
 
 class Outcome(Enum):

@@ -1,7 +1,6 @@
 """How the raw values of a source are read: its words, its unit, its range, for one device."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from edgeagent.contracts.sources import ReadingKind, SiblingUnit, Source, Texts, Value
@@ -9,6 +8,7 @@ from edgeagent.core.profile.parameters import Scope
 from edgeagent.core.profile.readers import LARGEST, Rule, plain_number
 from edgeagent.core.profile.templates import whole
 from edgeagent.errors import MalformedError
+from edgeagent.values import dataclass
 
 _TRUTHS: Final[Mapping[str, Value]] = {"true": True, "false": False}
 

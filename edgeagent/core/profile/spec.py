@@ -1,6 +1,5 @@
 """What a reading of a device is: its type, its range, and how it is told."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -8,6 +7,7 @@ from edgeagent.contracts.actions import CATALOGUE
 from edgeagent.contracts.profile import DeviceProfile
 from edgeagent.contracts.sources import Reading, ReadingKind
 from edgeagent.core.profile.readers import LARGEST
+from edgeagent.values import dataclass
 
 FIRMWARE: Final = "firmware"
 """The reading that holds the version of a device's firmware; state in every family."""

@@ -7,7 +7,6 @@ nothing can be built out of pieces.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -17,6 +16,7 @@ from edgeagent import ids
 from edgeagent.contracts.profile import ParameterType
 from edgeagent.core.profile.paths import PLACEHOLDER, Named, Values
 from edgeagent.errors import MalformedError
+from edgeagent.values import dataclass
 
 Kinds = Mapping[str, ParameterType]
 """The types of what placeholders stand for."""

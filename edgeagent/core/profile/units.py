@@ -4,10 +4,10 @@ Standard units of readings: °C, %, W, kWh, V, A, Hz, lx, hPa, dBm, K (of light)
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from edgeagent.errors import MalformedError
+from edgeagent.values import dataclass
 
 Convert = Callable[[float], float]
 

@@ -7,7 +7,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from datetime import timedelta
-from importlib.resources import files
+from pathlib import Path
 from typing import Final
 
 from pydantic import JsonValue
@@ -31,7 +31,7 @@ _SILENCE: Final = timedelta(seconds=5)
 
 def profile() -> DeviceProfile:
     """How it is spoken to."""
-    return load((files("edgeagent.flows.drills") / "appliance.toml").read_bytes())
+    return load(Path(__file__).with_name("appliance.toml").read_bytes())
 
 
 class Appliance:

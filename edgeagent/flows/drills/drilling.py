@@ -8,10 +8,11 @@ removed at its next start, and before each drill.
 import asyncio
 import logging
 import shutil
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
@@ -20,14 +21,8 @@ from edgeagent.contracts.event import EventType, Stream, data_text
 from edgeagent.contracts.reports.drills import DrillKind, DrillReport, DrillsReport
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.errors import AgentError, RejectedError, StorageError
-from edgeagent.flows.drills.appliance import Appliance
-from edgeagent.flows.drills.cuts import crash
-from edgeagent.flows.drills.duplicates import duplicate
 from edgeagent.flows.drills.engine import Start
-from edgeagent.flows.drills.letters import dead_letter
-from edgeagent.flows.drills.locking import lock
 from edgeagent.flows.drills.marking import HELD
-from edgeagent.flows.drills.rig import Rig
 from edgeagent.flows.drills.standing import standing
 from edgeagent.flows.drills.story import Story, UnmetError
 from edgeagent.flows.drills.timepiece import Timepiece
@@ -40,17 +35,15 @@ from edgeagent.store.drills import Held
 from edgeagent.store.outbox import NewEvent
 from edgeagent.store.side import ROOM
 
+if TYPE_CHECKING:
+    from edgeagent.flows.drills.appliance import Appliance
+
 log = logging.getLogger(__name__)
 
 LONGEST: Final = timedelta(minutes=1)
 """How long a drill may take."""
+_SOON: Final = timedelta(seconds=10)
 
-_DRILLS: Final[Mapping[DrillKind, Callable[[Rig, Story], Awaitable[None]]]] = {
-    DrillKind.DEAD_LETTER: dead_letter,
-    DrillKind.LOCK: lock,
-    DrillKind.CRASH: crash,
-    DrillKind.DUPLICATE: duplicate,
-}
 _WHY: Final = 500
 _MEBIBYTE: Final = 1024 * 1024
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -65,7 +58,7 @@ class Drills(DrillDesk):
         around: time, and whose hub it is.
         folder: where scratch files are made; nothing else may be there.
         start: starts the engine of a drill.
-        appliance: makes the virtual appliance.
+        appliance: makes the virtual appliance, where that is to be another one.
         room: how many bytes have to be free on the disk.
     """
 
@@ -75,7 +68,7 @@ class Drills(DrillDesk):
         around: Surroundings,
         folder: Path,
         start: Start,
-        appliance: Callable[[Timepiece], Appliance] = Appliance,
+        appliance: "Callable[[Timepiece], Appliance] | None" = None,
         *,
         room: int = ROOM,
     ) -> None:
@@ -97,6 +90,12 @@ class Drills(DrillDesk):
     @override
     async def drills(self) -> DrillsReport:
         return DrillsReport(drills=[standing(held) for held in await self._store.read(drills.load)])
+
+    async def close(self) -> None:
+        """Let a drill that is being held come to its end, if that is soon; the agent stops."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SOON.total_seconds()), self._turn:
+                pass
 
     def clear(self) -> None:
         """Remove what a drill has left; blocks. What cannot be removed is told to the log only."""
@@ -149,8 +148,9 @@ class Drills(DrillDesk):
 
     async def _why_failed(self, kind: DrillKind, story: Story) -> str:
         """Hold a drill on new files; empty when it has passed."""
+        making = asyncio.create_task(asyncio.to_thread(self._make_room))
         try:
-            await asyncio.to_thread(self._make_room)
+            await asyncio.shield(making)
             async with asyncio.timeout(LONGEST.total_seconds()):
                 await self._tell(kind, story)
         except UnmetError as why:
@@ -164,18 +164,25 @@ class Drills(DrillDesk):
             log.exception("drill failed", extra={"drill": kind})
             return f"the engine failed: {type(why).__name__}; the log has it all"
         finally:
+            # A thread goes on whoever has lost patience: what it makes is removed when it has been made.
+            await asyncio.gather(making, return_exceptions=True)
             await asyncio.to_thread(self.clear)
         return ""
 
     async def _tell(self, kind: DrillKind, story: Story) -> None:
+        # Eight modules that an agent which holds no drill has no need of.
+        from edgeagent.flows.drills.appliance import Appliance
+        from edgeagent.flows.drills.kinds import DRILLS
+        from edgeagent.flows.drills.rig import Rig
+
         clock = self._around.clock
         time = Timepiece(clock.boot_id, clock.boot(), clock.wall().best)
-        rig = Rig(self._folder / "hub.db", self._start, time, self._appliance(time))
+        rig = Rig(self._folder / "hub.db", self._start, time, (self._appliance or Appliance)(time))
         try:
 
             async def held() -> None:
                 await rig.starts()
-                await _DRILLS[kind](rig, story)
+                await DRILLS[kind](rig, story)
 
             await rig.must_run(held())
         finally:

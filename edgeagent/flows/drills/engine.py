@@ -1,7 +1,6 @@
 """One start of a drill's engine: the parts of the agent's own, over another file, broker and policy."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgeagent.contracts.policy import Policy, Tier
@@ -19,6 +18,7 @@ from edgeagent.flows.surroundings import Origin, Surroundings
 from edgeagent.ports.broker import DeviceBus
 from edgeagent.ports.crash import CrashPoints
 from edgeagent.store.database import Database
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

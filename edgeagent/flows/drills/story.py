@@ -1,8 +1,9 @@
 """What a drill has to tell: what was done, what was expected, what was seen."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from edgeagent.contracts.reports.drills import DrillLine
+from edgeagent.values import dataclass
 
 
 class UnmetError(Exception):

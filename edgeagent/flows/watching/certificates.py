@@ -5,15 +5,13 @@ counts, since bundles carry old ones too.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from cryptography import x509
-
 from edgeagent.clock import Wall
 from edgeagent.contracts.reports.health import Check, Level
+from edgeagent.values import dataclass
 
 SOON: Final = timedelta(days=14)
 VERY_SOON: Final = timedelta(days=2)
@@ -50,7 +48,7 @@ class CertificateFiles:
         for is_shown, files in ((True, self.shown), (False, self.trusted)):
             for name, path in files.items():
                 try:
-                    found = [each.not_valid_after_utc for each in _read(path)]
+                    found = _ends_in(path)
                 except (OSError, ValueError) as why:
                     unread.append(f"{name} ({why})")
                 else:
@@ -58,9 +56,12 @@ class CertificateFiles:
         return ends, unread
 
 
-def _read(path: Path) -> list[x509.Certificate]:
+def _ends_in(path: Path) -> list[datetime]:
+    # 2 MiB that a hub without certificates of its own has no need of.
+    from cryptography import x509
+
     with path.open("rb") as file:
-        return x509.load_pem_x509_certificates(file.read(_LARGEST))
+        return [each.not_valid_after_utc for each in x509.load_pem_x509_certificates(file.read(_LARGEST))]
 
 
 def _check(level: Level, summary: str) -> Check:

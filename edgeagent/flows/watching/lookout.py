@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from edgeagent.contracts.reports.health import Check
@@ -18,6 +18,7 @@ from edgeagent.flows.watching.stuck import stuck_check
 from edgeagent.store import outbox
 from edgeagent.store.database import Database, Snapshot
 from edgeagent.store.inbox_row import Now
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

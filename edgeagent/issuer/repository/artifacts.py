@@ -13,7 +13,6 @@ comes back under another id only.
 import json
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -42,6 +41,7 @@ from edgeagent.issuer.repository.publishing import Publisher
 from edgeagent.issuer.repository.rotation import Changed
 from edgeagent.issuer.repository.signing import MissingKeysError
 from edgeagent.issuer.repository.trusted import Trusted
+from edgeagent.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

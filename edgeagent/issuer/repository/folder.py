@@ -14,7 +14,7 @@ No file of a key is ever overwritten or deleted.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +36,7 @@ from edgeagent.issuer.keys import (
 )
 from edgeagent.issuer.repository.files import RepositoryFiles, write_whole
 from edgeagent.store.files import sole_owner
+from edgeagent.values import dataclass
 
 ROOT_KEYS: Final = "root"
 POLICY_KEYS: Final = "policy"

@@ -5,7 +5,7 @@ leaves is never built upon: the folder is to be removed and made anew.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from tuf.api.metadata import Root
@@ -28,6 +28,7 @@ from edgeagent.issuer.repository.folder import (
 from edgeagent.issuer.repository.publishing import ONLINE_ROLES, Publisher
 from edgeagent.issuer.repository.signing import Lifetimes
 from edgeagent.issuer.repository.trusted import Trusted
+from edgeagent.values import dataclass
 
 MOST_ROOT_KEYS = 16
 

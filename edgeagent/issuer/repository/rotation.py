@@ -6,7 +6,6 @@ anything else is a name in the policy, or the beginning of a key's id
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +17,7 @@ from edgeagent.issuer.repository.folder import ONLINE_KEYS, POLICY_KEYS, ROOT_KE
 from edgeagent.issuer.repository.policy_keys import key_named, lost_roles, with_key, without_key
 from edgeagent.issuer.repository.publishing import ONLINE_ROLES, Publisher
 from edgeagent.issuer.repository.trusted import Trusted
+from edgeagent.values import dataclass
 
 _SHORTEST_ID: Final = 8
 

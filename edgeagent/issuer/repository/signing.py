@@ -6,7 +6,6 @@ yet so long that a hub that is offline for a holiday goes on (SPEC P2).
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -27,6 +26,7 @@ from edgeagent.core.envelope import Signer
 from edgeagent.errors import RejectedError
 from edgeagent.issuer.repository.files import POLICY_TARGET
 from edgeagent.issuer.repository.folder import tuf_key
+from edgeagent.values import dataclass
 
 S = TypeVar("S", Root, Timestamp, Snapshot, Targets)
 

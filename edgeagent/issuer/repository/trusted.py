@@ -6,7 +6,7 @@ what has expired has to read it first: ``lifetimes`` tells of it.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from hashlib import sha256
 from typing import Final, TypeVar
@@ -27,6 +27,7 @@ from edgeagent.issuer.repository.files import (
     MissingFileError,
     RepositoryFiles,
 )
+from edgeagent.values import dataclass
 
 S = TypeVar("S", Root, Timestamp, Snapshot, Targets)
 

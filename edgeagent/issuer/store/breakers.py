@@ -11,18 +11,17 @@ old epoch or a late command do not. The state is in the database and outlives th
 on wall time, and a clock that was set back shortens it and never lengthens it.
 """
 
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
-from edgeagent.clock import EPOCH
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.policy import BreakerRule
 from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.scalars import timestamp
-from edgeagent.issuer.store.opening import Instant
+from edgeagent.issuer.store.opening import Instant, moment_of
 from edgeagent.issuer.wire import BreakerStatus, BreakerTurn, Turn
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
+from edgeagent.values import dataclass
 
 COUNTED: Final = frozenset(
     {
@@ -96,7 +95,7 @@ def open_until(db: Snapshot, circuit: Circuit, now: Instant) -> datetime | None:
     row = db.row(_OPEN, circuit.key)
     if row is None or not int(row["opened_at"]) <= now.milliseconds < int(row["until"]):
         return None
-    return _moment(row["until"])
+    return moment_of(row["until"])
 
 
 def passed(tx: Transaction, circuit: Circuit, now: Instant) -> None:
@@ -135,8 +134,8 @@ def standing(db: Snapshot, *, most: int) -> list[BreakerStatus]:
         BreakerStatus(
             origin=row["origin"],
             action=ActionName(row["action"]),
-            opened_at=_moment(row["opened_at"]),
-            until=_moment(row["until"]),
+            opened_at=moment_of(row["opened_at"]),
+            until=moment_of(row["until"]),
         )
         for row in db.rows(_ALL, {"most": most})
     ]
@@ -169,7 +168,3 @@ def _open(
 def _log(tx: Transaction, circuit: Circuit, turn: Turn, reason: Reason | None, now: Instant) -> None:
     tx.execute(_TURN, {**circuit.key, "at": now.text, "turn": turn, "reason": reason})
     tx.execute(_PRUNE, {"most": MOST_TURNS})
-
-
-def _moment(milliseconds: int) -> datetime:
-    return (EPOCH + milliseconds * _MILLISECOND).astimezone(UTC)

@@ -14,7 +14,6 @@ of an earlier boot are over.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
 from typing import Final
@@ -35,6 +34,7 @@ from edgeagent.issuer.producer_gate import Passed
 from edgeagent.issuer.store.opening import Instant, milliseconds_of
 from edgeagent.issuer.wire import CommandState, CommandStatus
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
+from edgeagent.values import dataclass
 
 _FIND: Final = """
 SELECT command, payload_sha256, action, state, accepted_at, lent

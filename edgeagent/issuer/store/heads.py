@@ -8,7 +8,6 @@ Owns ``heads`` and ``forks``. A hub cannot be kept from forging its own trail; t
 what it has said already.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from edgeagent.contracts.receipt import AuditMark
@@ -17,6 +16,7 @@ from edgeagent.ids import Digest, Epoch, HubId
 from edgeagent.issuer.store.opening import Instant
 from edgeagent.issuer.wire import HeadStatus
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
+from edgeagent.values import dataclass
 
 KEPT: Final = 1000
 """How many heads of a trail are remembered."""

@@ -7,7 +7,6 @@ current from its first hello until the first hello of another; one that was repl
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from edgeagent.contracts.event import CloudEvent, EventType, Stream
@@ -17,6 +16,7 @@ from edgeagent.ids import DeviceId, Epoch, HubId, ReadingName
 from edgeagent.issuer.event_data import AdmittedData, Arrived, StateData, TelemetryData, Upload
 from edgeagent.issuer.wire import DeviceStatus, ReadingStatus
 from edgeagent.store.database import Snapshot, SqlValue, Transaction
+from edgeagent.values import dataclass
 
 _HELLO: Final = """
 INSERT INTO epochs (hub, epoch, place, hello, number)

@@ -3,8 +3,7 @@
 import asyncio
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -14,6 +13,7 @@ from edgeagent.contracts.scalars import timestamp_text
 from edgeagent.errors import ConfigurationError
 from edgeagent.store.database import Database
 from edgeagent.store.files import check_file
+from edgeagent.values import dataclass
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _KIND: Final = (
@@ -54,6 +54,11 @@ class Instant:
 def milliseconds_of(moment: datetime) -> int:
     """An instant in milliseconds since 1970."""
     return (moment - EPOCH) // _MILLISECOND
+
+
+def moment_of(milliseconds: int) -> datetime:
+    """The instant that so many milliseconds since 1970 are."""
+    return (EPOCH + milliseconds * _MILLISECOND).astimezone(UTC)
 
 
 async def open_queue(path: Path) -> Database:

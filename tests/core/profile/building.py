@@ -1,5 +1,6 @@
 """Profiles and devices for tests, with boring defaults."""
 
+from functools import cache
 from pathlib import Path
 
 from edgeagent.contracts.profile import DeviceProfile
@@ -27,6 +28,7 @@ type = "segment"
 """
 
 
+@cache
 def family(name: str) -> DeviceProfile:
     """A shipped profile, or one of the small ones of the tests."""
     shipped_file, own = SHIPPED / f"{name}.toml", FAMILIES / f"{name}.toml"

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -185,6 +185,25 @@ async def test_what_an_earlier_drill_has_left_is_removed_before_the_next(tmp_pat
 
         assert report.passed, report.why
         assert not hub.folder.exists()
+
+
+async def test_whoever_loses_patience_while_room_is_made_leaves_nothing(tmp_path: Path) -> None:
+    async with drilled_hub(tmp_path) as hub:
+        for patience in range(12):
+            hub.folder.mkdir()
+            for number in range(200):
+                (hub.folder / f"hub.db-{number}").touch()
+            held = asyncio.create_task(hub.drills().drill(DrillKind.LOCK, ROOT))
+            for _ in range(1 + patience):
+                await asyncio.sleep(0)
+
+            held.cancel()
+            with suppress(asyncio.CancelledError):
+                await held
+
+            assert held.cancelled()
+            assert not hub.folder.exists()
+        assert hub.rows() == []
 
 
 async def test_a_file_in_the_place_of_the_folder_fails_the_drill_and_is_left(tmp_path: Path) -> None:

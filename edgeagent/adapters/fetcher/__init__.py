@@ -1,0 +1,1 @@
+"""The process that fetches, as the agent speaks to it."""

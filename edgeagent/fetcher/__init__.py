@@ -1,0 +1,1 @@
+"""The process that fetches: one errand for the agent, and then it ends."""

@@ -1,0 +1,1 @@
+"""What root does once, and again when something has changed: setting a hub up."""

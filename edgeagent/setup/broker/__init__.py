@@ -1,0 +1,1 @@
+"""The hub's broker: looked at as a guest, or given its configuration."""

@@ -1,0 +1,307 @@
+"""What is to be written for a broker of our own: worked out, compared, and nothing done.
+
+    configuration ──┐
+    devices ────────┼──> files as they are to be ──> differences, obstacles, what it takes
+    logins ─────────┘
+
+The same configuration, devices and logins give the same files: a plan over what it has made is empty.
+"""
+
+import difflib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from edgeagent import config as configurations
+from edgeagent.config import Config
+from edgeagent.contracts.broker_access import Rule
+from edgeagent.contracts.reports.broker import BrokerPlanReport
+from edgeagent.core.broker_rules import digest_of, rules_of
+from edgeagent.core.profile.access import Access, access_before, clashes
+from edgeagent.errors import MalformedError
+from edgeagent.ids import Digest
+from edgeagent.secret_files import secret_path
+from edgeagent.setup.broker.conflicts import obstacles, others_options
+from edgeagent.setup.broker.logins import Login, Logins, logins_text, passwords_text, read_logins
+from edgeagent.setup.broker.passwords import hashed, verifies
+from edgeagent.setup.broker.place import MARK, BrokerPlace
+from edgeagent.setup.broker.venue import Venue, venue
+from edgeagent.setup.broker.wish import Wish, wish
+from edgeagent.setup.broker.writing import configuration
+from edgeagent.values import dataclass
+
+_CONFIGURATION: Final = "configuration"
+_RULES: Final = "rules"
+_PASSWORD: Final = "password"  # noqa: S105 - what a line tells of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerPlan:
+    """What is to be written.
+
+    Attributes:
+        wish: how the broker is to be; None where the agent is a guest: ours goes.
+        place: where mosquitto's configuration lies.
+        before: our files as they are; None for one that is not there.
+        after: as they are to be.
+        access: what the login of each device may do.
+        logins: that there are to be.
+        obstacles: why nothing can be written.
+        notes: what else to know.
+        goes: the file of the agent's password, where that was made for this broker and nobody needs it now.
+    """
+
+    wish: Wish | None
+    place: BrokerPlace
+    before: Mapping[Path, str | None]
+    after: Mapping[Path, str | None]
+    access: Sequence[Access] = ()
+    logins: Logins = field(default_factory=Logins)
+    obstacles: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    goes: Path | None = None
+
+    @property
+    def changed(self) -> list[Path]:
+        """The files that would change, in the order in which to write them."""
+        return [path for path in self.place.modes if self.before.get(path) != self.after.get(path)]
+
+    @property
+    def restart(self) -> bool:
+        """Whether the broker has to be started anew: of listeners it reads at its start only."""
+        return self._differs(_CONFIGURATION)
+
+    @property
+    def reload(self) -> bool:
+        """Whether it has to read its files anew, and that is enough."""
+        return not self.restart and self._differs(_RULES)
+
+    def _differs(self, part: str) -> bool:
+        """Whether the broker was told last of something else; that is noted when it has taken it."""
+        told = (_told(texts.get(self.place.access) or "", part) for texts in (self.before, self.after))
+        return next(told) != next(told)
+
+    def report(self) -> BrokerPlanReport:
+        """All of it, for people and programs."""
+        return BrokerPlanReport(
+            differences={str(path): self._difference(path) for path in self.changed},
+            restart=self.restart,
+            reload=self.reload,
+            obstacles=list(self.obstacles),
+            notes=list(self.notes),
+        )
+
+    def _difference(self, path: Path) -> str:
+        before, after = (_shown(texts.get(path) or "") for texts in (self.before, self.after))
+        names = ("/dev/null" if self.before.get(path) is None else str(path), str(path))
+        return "\n".join(difflib.unified_diff(before, after, *names, lineterm=""))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to become of a login.
+
+    Attributes:
+        add: one that is to be there.
+        password: its password, or its new one.
+        remove: the name of one that is to go.
+    """
+
+    add: Login | None = None
+    password: str = ""
+    remove: str | None = None
+
+
+def plan_broker(config_path: Path, change: Change | None = None) -> BrokerPlan | None:
+    """Work out what is to be written; None where the agent is a guest and nothing of ours is there.
+
+    Args:
+        config_path: the hub's configuration.
+        change: of a login, on the way.
+
+    Raises:
+        ConfigurationError: the configuration or a file of ours is wrong or cannot be read.
+        StorageError: the database cannot be read.
+    """
+    # What is written is read from elsewhere: by mosquitto, and when the next word is typed.
+    config_path = config_path.absolute()
+    config = configurations.load(config_path)
+    wanted = wish(config, config_path)
+    if wanted is None:
+        return plan_leaving(config, config_path, BrokerPlace())
+    before = {path: wanted.place.read(path) for path in wanted.place.modes}
+    return _plan(wanted, before, venue(config, config_path), change or Change())
+
+
+def plan_leaving(config: Config, config_path: Path, place: BrokerPlace) -> BrokerPlan | None:
+    """Work out what goes where the agent is a guest again; None where nothing of ours is there.
+
+    Raises:
+        ConfigurationError: a file of ours cannot be read.
+    """
+    before = {path: place.read(path) for path in place.modes}
+    if not any(before.values()):
+        return None
+    goes, still = _made(before[place.access]), config.broker.password_file
+    if goes is not None and not goes.exists():
+        goes = None
+    if goes is not None and still is not None:
+        # The guest may go on with it, at the same broker or another.
+        named = {secret_path(config_path, still), config_path.parent / "credentials" / still}
+        goes = None if goes in named else goes
+    return BrokerPlan(
+        wish=None,
+        place=place,
+        before=before,
+        after=dict.fromkeys(before),
+        notes=[] if goes is None else [f"the agent's password for it goes too: {goes}"],
+        goes=goes,
+    )
+
+
+def _plan(wanted: Wish, before: Mapping[Path, str | None], devices: Venue, change: Change) -> BrokerPlan:
+    place = wanted.place
+    admitted, notes = devices.access()
+    logins, gone = _settled(_changed(read_logins(place), change), admitted)
+    expected, wrong = _expected(logins, admitted, devices)
+    everything = [*admitted, *expected]
+    hashes = {name: logins.hashes[name] for name in logins.known if name in logins.hashes}
+    own = read_logins(place).hashes.get(wanted.agent, "")
+    hashes[wanted.agent] = own if verifies(wanted.password, own) else hashed(wanted.password)
+    logins = replace(logins, hashes=hashes)
+    others = others_options(place) or []
+    watched = {*devices.heard, *devices.commanded}
+    names = {access.login for access in everything} | {*logins.known}
+    clash = (
+        [f"the login {wanted.agent} is the agent's: no device may have it"] if wanted.agent in names else []
+    )
+    after: dict[Path, str | None] = {
+        place.passwords: passwords_text(logins),
+        place.rules: "\n".join([MARK, *rules_of(wanted.agent, watched, everything), ""]),
+        place.logins: logins_text(logins),
+        place.own: configuration(wanted, others),
+    }
+    rules = _access_lines(everything, {access.login for access in admitted}, hashes)
+    made = wanted.password_file or _made(before.get(place.access))
+    ours = [] if made is None else [f"# {_PASSWORD} {made}"]
+    after[place.access] = "\n".join([MARK, *_in_force(place, after), *ours, *rules, ""])
+    without = sorted(access.device for access in admitted if access.login not in hashes)
+    notes += [f"the login {name} goes: its device is not admitted any more" for name in gone]
+    notes += _of_password(wanted)
+    notes += [f"{name} has no login: edgeagent broker logins add {name}" for name in without]
+    return BrokerPlan(
+        wish=wanted,
+        place=place,
+        before=before,
+        after=after,
+        access=everything,
+        logins=logins,
+        obstacles=[*obstacles(place, (wanted.agent_port, wanted.port)), *clash, *clashes(everything), *wrong],
+        notes=notes,
+    )
+
+
+def _of_password(wanted: Wish) -> list[str]:
+    if wanted.password_file is None:
+        return []
+    return [f"a password for the agent is made, in {wanted.password_file}: start the agent anew after it"]
+
+
+def _changed(logins: Logins, change: Change) -> Logins:
+    known, hashes = dict(logins.known), dict(logins.hashes)
+    if change.add is not None:
+        known[change.add.login] = change.add
+        hashes[change.add.login] = hashed(change.password)
+    if change.remove is not None:
+        known.pop(change.remove, None)
+        hashes.pop(change.remove, None)
+    return Logins(known, hashes)
+
+
+def _settled(logins: Logins, admitted: Sequence[Access]) -> tuple[Logins, list[str]]:
+    """The logins that stay, and the names of those that go with their device."""
+    living = {access.login for access in admitted}
+    known = {
+        name: login.model_copy(update={"expected": False})
+        if login.device in _devices(admitted, name)
+        else login
+        for name, login in logins.known.items()
+        if login.expected or name in living
+    }
+    return Logins(known, logins.hashes), sorted(logins.known.keys() - known.keys())
+
+
+def _devices(admitted: Sequence[Access], login: str) -> set[str]:
+    return {access.device for access in admitted if access.login == login}
+
+
+def _expected(logins: Logins, admitted: Sequence[Access], devices: Venue) -> tuple[list[Access], list[str]]:
+    """What the logins may do whose devices are still to come; and what is wrong with them."""
+    living = {access.login for access in admitted}
+    found, wrong = [], []
+    for name in sorted(logins.known.keys() - living):
+        try:
+            found.append(access_for(logins.known[name], devices))
+        except MalformedError as why:
+            wrong.append(f"the login {name}: {why}; edgeagent broker logins remove {name}")
+    return found, wrong
+
+
+def access_for(login: Login, devices: Venue) -> Access:
+    """What a login may do before its device is admitted.
+
+    Raises:
+        MalformedError: there is no such profile, or its topics need a parameter that is missing or wrong.
+    """
+    profile = devices.profiles.get(login.profile)
+    if profile is None:
+        raise MalformedError(f"there is no profile {login.profile!r}")
+    return access_before(profile, login.device, login.parameters, devices.gateway)
+
+
+def _in_force(place: BrokerPlace, texts: Mapping[Path, str | None]) -> list[str]:
+    """Of what the broker is told, by digest."""
+    rules = f"{texts[place.passwords]}{texts[place.rules]}"
+    return [
+        f"# {_CONFIGURATION} {sha256((texts[place.own] or '').encode()).hexdigest()}",
+        f"# {_RULES} {sha256(rules.encode()).hexdigest()}",
+    ]
+
+
+def _made(access: str | None) -> Path | None:
+    """The file of the agent's password, if that was made by us: whoever made it takes it away."""
+    line = _told(access or "", _PASSWORD)
+    return Path(line.removeprefix(f"# {_PASSWORD} ")) if line else None
+
+
+def _told(text: str, part: str) -> str:
+    """The line of one of these; empty where none is told."""
+    found = [line for line in text.splitlines() if line.startswith(f"# {part} ")]
+    return found[0] if found else ""
+
+
+def _access_lines(
+    everything: Sequence[Access], living: Collection[str], hashes: Mapping[str, str]
+) -> list[str]:
+    """Whose rules these are: for the agent, which may not read them. See ``contracts.broker_access``."""
+    rows = {
+        Rule(
+            digest=Digest(digest_of(access)),
+            login=access.login,
+            has_password=access.login in hashes,
+            is_expected=access.login not in living,
+        ).line
+        for access in everything
+    }
+    return sorted(rows)
+
+
+def _shown(text: str) -> list[str]:
+    """The lines of a file, with what is secret told apart only."""
+    return [
+        re.sub(r":\$7\$.*", lambda found: f":(hidden, {sha256(found[0].encode()).hexdigest()[:8]})", line)
+        for line in text.splitlines()
+    ]

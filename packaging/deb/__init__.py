@@ -1,0 +1,1 @@
+"""How the Debian package is put together; ``packaging/build`` runs it."""

@@ -1,0 +1,1 @@
+"""The hub's broker: as a guest, and as its own."""

@@ -1,0 +1,1 @@
+"""Units and whole machines, as they run under a real systemd."""

@@ -1,0 +1,1 @@
+"""A database of every released schema, as a real agent has left it."""
