@@ -182,6 +182,53 @@ async def test_a_process_that_says_no_word_to_its_command_is_lent_no_other(
     assert len(tv.effects) == 1
 
 
+@pytest.mark.requirement("L7", "Q5")
+async def test_a_process_that_dies_takes_its_command_through_no_other_of_its_connections(
+    bench: Bench, tv: Television
+) -> None:
+    """The kernel ends one after the other: meanwhile the command must not go from one to the next."""
+    dying = [await bench.stranger() for _ in range(8)]
+    for line in dying:
+        line.sends(CLAIM)
+    await eventually(lambda: bench.desk.presence.waiting == len(dying))
+    command = bench.hub.command(POWER, on=True)
+    await bench.hub.admits(command)
+    hearing = {asyncio.create_task(line.hears()): line for line in dying}
+    given, waiting = await asyncio.wait(hearing, return_when=asyncio.FIRST_COMPLETED)
+    [holder] = [hearing[each] for each in given]
+
+    holder.hangs_up()
+
+    # The others are heard no more, and who works in another process does it
+    gone = await asyncio.gather(*waiting, return_exceptions=True)
+    assert all(isinstance(each, EOFError | ConnectionError) for each in gone)
+    await bench.works()
+    receipt = await bench.hub.ended(command)
+    assert (receipt.outcome, receipt.fence, receipt.attempts) == (Outcome.SUCCEEDED, 2, 1)
+    assert [tuple(row) for row in bench.hub.rows("SELECT losses FROM inbox")] == [(1,)]
+    assert tv.effects == [("power", True)]
+
+
+@pytest.mark.requirement("L7")
+async def test_a_connection_that_ends_leaves_what_others_of_its_process_work_on(
+    bench: Bench, tv: Television
+) -> None:
+    """It need not be the end of the process: a frame may have been half, or an answer too late."""
+    await bench.hub.television(OTHER_TV)
+    await bench.hub.admits(bench.hub.command(POWER, on=True), bench.hub.command(POWER, device=OTHER_TV))
+    one, other = await liar_of(bench), await liar_of(bench)
+    tv.is_silent()
+    assert await other.asks(PublishRequest(grip=other.grip, step="act")) == ""
+    asking = AwaitRequest(grip=other.grip, level=Level.APPLIED, within=SECOND)
+    answering = asyncio.create_task(other.asks(asking))
+
+    one.line.hangs_up()
+
+    assert await is_taken_over(bench)
+    assert await answering == ""
+    assert await other.asks(RenewRequest(grip=other.grip)) == ""
+
+
 async def test_two_workers_of_one_name_are_told_apart(bench: Bench, tv: Television) -> None:
     await bench.hub.television(OTHER_TV)
     await bench.hub.admits(bench.hub.command(POWER), bench.hub.command(POWER, device=OTHER_TV))

@@ -68,6 +68,11 @@ class Caller:
         self._claim: Claim | None = None
         self.broke_rules = ""
 
+    @property
+    def has_claim(self) -> bool:
+        """Whether it holds a command."""
+        return self._claim is not None
+
     @staticmethod
     def may_take_long(request: ClaimRequest | Held) -> bool:
         """Whether the answer waits for something outside, so that it may be given up in the middle."""

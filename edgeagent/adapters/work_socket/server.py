@@ -3,7 +3,8 @@
 Each connection is one worker that works one command at a time: it asks, and is answered, one after the
 other. Who it is, the kernel tells; who is neither root, the agent's own user nor the worker's is not heard.
 When the connection ends, its claim is let go of at once; so it is when a worker does not say a word to the
-claim that it was given: its process stands still, and all that waits there is sent away.
+claim that it was given. Its process has died, or stands still: all that waits there for a command is sent
+away before, or the claim would go from one of them to the next.
 
 Whoever breaks the rules (a frame that is too long, half or none of ours, a second question before the
 answer, a claim that is not its own, a lie) is answered once more, cut off, and its command is taken over.
@@ -15,11 +16,12 @@ import os
 import pwd
 import socket
 import struct
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import field
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from edgeagent.adapters.work_socket.asking import Caller
 from edgeagent.adapters.work_socket.framing import read_frame, write_frame
@@ -49,19 +51,21 @@ class Crew:
 
     Attributes:
         size: how many there are.
-        stands_still: set when one of them did not say a word to its command.
-        waiting: what the others wait for.
+        idle: what those wait for that have no command.
+        busy: what the others wait for.
     """
 
     size: int = 0
-    stands_still: asyncio.Event = field(default_factory=asyncio.Event)
-    waiting: set[asyncio.Future[WorkAnswer]] = field(default_factory=set)
+    idle: set[asyncio.Future[WorkAnswer]] = field(default_factory=set)
+    busy: set[asyncio.Future[WorkAnswer]] = field(default_factory=set)
 
-    async def is_sent_away(self) -> None:
+    async def stands_still(self) -> None:
         """Have all that wait give up, before there is anything to be had."""
-        self.stands_still.set()
-        if self.waiting:
-            await asyncio.wait(set(self.waiting))
+        await _give_up(self.idle | self.busy)
+
+    async def may_be_gone(self) -> None:
+        """Have those give up that have no command; the others speak for themselves, as one may end alone."""
+        await _give_up(set(self.idle))
 
 
 @dataclass(slots=True)
@@ -147,10 +151,11 @@ class WorkSocket:
         finally:
             self._serving.discard(task)
             crew.size -= 1
-            if not crew.size or crew.stands_still.is_set():
-                # Whoever connects from now on is awake.
+            if not crew.size:
                 self._crews.pop(pid, None)
             writer.close()
+            if caller.has_claim:
+                await crew.may_be_gone()
             await caller.let_go()
 
     async def _converse(
@@ -165,7 +170,8 @@ class WorkSocket:
             request = decode(WorkRequest, raw, limit=REQUEST_BYTES).request
             answering = caller.answer(request)
             if caller.may_take_long(request):
-                answer = await _while_awake(asyncio.ensure_future(answering), crew, reader)
+                waiting = crew.busy if caller.has_claim else crew.idle
+                answer = await _while_awake(asyncio.ensure_future(answering), waiting, reader)
             else:
                 answer = await answering
             await write_frame(writer, encode(answer))
@@ -183,7 +189,7 @@ async def _heard(caller: Caller, crew: Crew, reader: asyncio.StreamReader) -> by
                 return reading.result()
             if patience is FIRST_WORD:
                 log.warning("worker stands still", extra={"holder": caller.who})
-                await crew.is_sent_away()
+                await crew.stands_still()
                 await caller.let_go()
         raise TransientError("it says nothing any more")
     finally:
@@ -191,27 +197,31 @@ async def _heard(caller: Caller, crew: Crew, reader: asyncio.StreamReader) -> by
 
 
 async def _while_awake(
-    answering: asyncio.Future[WorkAnswer], crew: Crew, reader: asyncio.StreamReader
+    answering: asyncio.Future[WorkAnswer],
+    waiting: set[asyncio.Future[WorkAnswer]],
+    reader: asyncio.StreamReader,
 ) -> WorkAnswer:
-    """Wait for an answer, as long as the other side waits too, and says nothing meanwhile."""
+    """Wait for an answer among others, as long as the other side waits too, and says nothing meanwhile."""
     hearing = asyncio.ensure_future(reader.read(1))
-    still = asyncio.ensure_future(crew.stands_still.wait())
-    crew.waiting.add(answering)
+    waiting.add(answering)
     try:
-        await asyncio.wait((answering, hearing, still), return_when=asyncio.FIRST_COMPLETED)
-        if answering.done():
+        await asyncio.wait((answering, hearing), return_when=asyncio.FIRST_COMPLETED)
+        if answering.done() and not answering.cancelled():
             return answering.result()
         with suppress(OSError):
             if hearing.done() and hearing.result():
                 raise MalformedError("a question before the answer to the one before")
         raise TransientError("the other side is gone, or stands still")
     finally:
-        for each in (answering, hearing, still):
-            if not each.done():
-                each.cancel()
-                with suppress(asyncio.CancelledError, Exception):
-                    await each
-        crew.waiting.discard(answering)
+        waiting.discard(answering)
+        await _give_up({answering, hearing})
+
+
+async def _give_up(waiting: Collection[asyncio.Future[Any]]) -> None:
+    """End what is waited for, and see it end."""
+    for each in waiting:
+        each.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
 
 
 def _peer(writer: asyncio.StreamWriter) -> tuple[int, int]:
