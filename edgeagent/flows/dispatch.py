@@ -34,7 +34,7 @@ from edgeagent.flows.exchange import LISTENS_AGAIN, Exchange, Next, barred, is_o
 from edgeagent.flows.firmware import FirmwareUpdates
 from edgeagent.flows.sagas import Sagas
 from edgeagent.metrics import Metrics
-from edgeagent.ports.desk import WorkDesk
+from edgeagent.ports.desk import DeskGoneError, WorkDesk
 from edgeagent.ports.links import LinkError
 
 log = logging.getLogger(__name__)
@@ -61,6 +61,7 @@ class Dispatch:
     async def run(self, holder: str) -> None:
         """Claim and work; ends only by cancellation."""
         while True:
+            claim = None
             try:
                 claim = await self._desk.claim(self._lane, holder)
                 await self.work(claim)
@@ -68,14 +69,34 @@ class Dispatch:
                 self._metrics.late_work.labels(self._lane).inc()
                 log.info("lock lost", extra={"why": str(why)})
             except TransientError as why:
-                # The lease lapses, and the command is taken over with its device read afresh.
                 log.warning("command left", extra={"why": str(why)})
                 await asyncio.sleep(_AFTER_FAULT)
+                if claim is not None and not isinstance(why, DeskGoneError):
+                    await self._give_back(claim, why)
             except (RejectedError, SuspiciousError) as why:
                 # What the desk refuses us is a mistake of ours. It costs this command its lease, three times
                 # at most (SPEC L7), and not all others the agent, again and again.
                 log.exception("command left", extra={"why": str(why)})
                 await asyncio.sleep(_AFTER_FAULT)
+
+    async def _give_back(self, claim: Claim, why: TransientError) -> None:
+        """Queue a command again that the hub's own disk has stopped, as soon as that can be written.
+
+        That is no loss of whoever works it. Where it cannot be written in time, or the device is in the
+        middle of an update and nobody else's, the lease lapses, which is one.
+        """
+        later = Later(reason=Reason.TAKEN_OVER, after=timedelta(0), error=str(why))
+        until = self._clock.boot() + claim.lease
+        while self._clock.boot() < until:
+            try:
+                await self._desk.postpone(claim, later)
+            except (LostRaceError, DeskGoneError, RejectedError, SuspiciousError) as other:
+                log.info("command not given back", extra={"why": str(other)})
+                return
+            except TransientError:
+                await asyncio.sleep(_AFTER_FAULT)
+            else:
+                return
 
     async def work(self, claim: Claim) -> None:
         """Bring a claimed command to its end, or give it back.

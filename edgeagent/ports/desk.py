@@ -10,7 +10,7 @@ from edgeagent.core.firmware import Served, Sight, Update
 from edgeagent.core.gate.world import World
 from edgeagent.core.saga import Mark
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
-from edgeagent.errors import RejectedError
+from edgeagent.errors import RejectedError, TransientError
 
 
 class BarredError(RejectedError):
@@ -23,6 +23,10 @@ class StoppedError(BarredError):
 
 class ExpiredError(BarredError):
     """The command's time is over; nothing was sent."""
+
+
+class DeskGoneError(TransientError):
+    """The desk is gone, or does not answer; what was claimed there is let go of."""
 
 
 class WorkDesk(Protocol):

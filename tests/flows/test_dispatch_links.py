@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from edgeagent.contracts.reasons import Reason
 from edgeagent.contracts.receipt import Outcome
 from edgeagent.core.lifecycle import State
 from edgeagent.errors import RejectedError
+from edgeagent.flows.losing import MOST_LOSSES
 from edgeagent.ports.crash import CrashPoint
 from tests.flows.commanding import Hub, new_hub
 from tests.flows.scripted import Television
@@ -309,6 +311,32 @@ async def test_a_worker_whose_disk_fails_goes_on_when_it_takes_writes_again(
         await working
 
     assert tv.effects == [("power", True)]
+
+
+@pytest.mark.requirement("R2", "L7")
+async def test_a_command_that_the_disk_has_stopped_is_given_back_without_a_loss(
+    hub: Hub, tv: Television, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its lease need not lapse, and a disk that fails three times is no reason to end or to stop anything."""
+    timers = LoopTime()
+    command = hub.command(POWER, on=True)
+    await hub.admits(command)
+    working = asyncio.create_task(hub.now.dispatch[Tier.LOW].run("worker-1"))
+    for _ in range(MOST_LOSSES):
+        caplog.clear()
+        with ExitStack() as trouble:
+            fills = partial(trouble.enter_context, full_disk(hub.path))
+            hub.points.happens_at(CrashPoint.COMMAND_CLAIMED, fills)
+            timers.passes(SECOND)
+            await eventually(lambda: "command left" in caplog.messages)
+    timers.passes(SECOND)
+    await eventually(lambda: hub.rows("SELECT state FROM inbox") == [("succeeded",)])
+    working.cancel()
+    with suppress(asyncio.CancelledError):
+        await working
+
+    assert tv.effects == [("power", True)]
+    assert hub.rows("SELECT losses FROM inbox") == [(0,)]
 
 
 @pytest.mark.requirement("L6", "E2")

@@ -55,17 +55,13 @@ from edgeagent.core.retry import BackoffRule, delay
 from edgeagent.core.saga import Mark
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
 from edgeagent.errors import AgentError, LostRaceError, MalformedError, RejectedError, TransientError
-from edgeagent.ports.desk import ExpiredError, StoppedError
+from edgeagent.ports.desk import DeskGoneError, ExpiredError, StoppedError
 from edgeagent.ports.links import LinkError, Trouble
 
 PATIENCE: Final = timedelta(seconds=15)
 """How long the agent may take for what it can do at once; its disk may stall."""
 _AGAIN: Final = BackoffRule(first=timedelta(milliseconds=200), longest=timedelta(seconds=5))
 _MOST_WORDS: Final = 200
-
-
-class AgentGoneError(TransientError):
-    """The agent at the other end of the socket is gone, or does not answer."""
 
 
 class WorkClient:
@@ -94,7 +90,7 @@ class WorkClient:
             await self._connected()
             try:
                 answer = await self._ask(ClaimRequest(lane=lane, holder=holder), None)
-            except AgentGoneError as why:
+            except DeskGoneError as why:
                 # Nothing was held.
                 self._presence.missed(str(why))
                 failures += 1
@@ -234,11 +230,11 @@ class WorkClient:
         """Ask one thing, and wait for its answer.
 
         Raises:
-            AgentGoneError: the connection is over.
+            DeskGoneError: the connection is over.
             AgentError: what the agent says went wrong.
         """
         if self._streams is None:
-            raise AgentGoneError("the agent is gone")
+            raise DeskGoneError("the agent is gone")
         reader, writer = self._streams
         try:
             async with asyncio.timeout(None if patience is None else patience.total_seconds()):
@@ -257,9 +253,9 @@ class WorkClient:
             raise _error(answer.failure)
         return answer
 
-    def _out_of_step(self, why: str) -> AgentGoneError:
+    def _out_of_step(self, why: str) -> DeskGoneError:
         self.close()
-        return AgentGoneError(why)
+        return DeskGoneError(why)
 
 
 def _error(failure: FailureRecord) -> AgentError:
