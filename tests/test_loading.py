@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.agents import ROOT, AgentProcess
 from tests.support.brokers import free_port
+from tests.support.private import write_private
 
 pytestmark = pytest.mark.requirement("H7")
 
@@ -50,8 +51,7 @@ _MARK: Final = "import time:"
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[AgentProcess]:
     """An agent that tells what it loads (PYTHONPROFILEIMPORTTIME); its broker and its queue are away."""
-    (tmp_path / "queue.token").write_text("any-of-sixteen-or-more", "ascii")
-    (tmp_path / "queue.token").chmod(0o600)
+    write_private(tmp_path / "queue.token", "any-of-sixteen-or-more")
     process = AgentProcess(
         tmp_path,
         f'[broker]\nport = {free_port()}\n[cloud]\nurl = "http://127.0.0.1:{free_port()}"\n'

@@ -11,6 +11,7 @@ from edgeagent import settings
 from edgeagent.config import Config, load
 from edgeagent.contracts.policy import POLICY_BYTES
 from edgeagent.errors import ConfigurationError
+from tests.support.private import write_private
 
 pytestmark = pytest.mark.requirement("H4")
 
@@ -38,12 +39,6 @@ def configured(path: Path, text: str) -> Config:
     """A configuration of this text."""
     path.write_text(HUB + text, "utf-8")
     return load(path)
-
-
-def secret(path: Path, text: str) -> None:
-    """Write a file that only its owner may read."""
-    path.write_text(text, "utf-8")
-    path.chmod(0o600)
 
 
 class TestWhoMayComeIn:
@@ -84,7 +79,7 @@ class TestTheBroker:
 
     @pytest.mark.requirement("A2")
     def test_a_password_comes_from_its_file_and_is_not_shown(self, path: Path) -> None:
-        secret(path.parent / "broker", "hunter2\n")
+        write_private(path.parent / "broker", "hunter2\n")
         config = configured(path, '[broker]\nusername = "agent"\npassword_file = "broker"\n')
 
         mqtt = settings.mqtt_settings(config, path)
@@ -126,7 +121,7 @@ class TestTheCloud:
 
     @pytest.mark.requirement("A2", "W3")
     def test_the_token_comes_from_its_file_and_is_not_shown(self, path: Path) -> None:
-        secret(path.parent / "token", TOKEN)
+        write_private(path.parent / "token", TOKEN)
         config = configured(path, '[cloud]\nurl = "https://queue.example.org"\ntoken_file = "token"\n')
 
         cloud = settings.cloud_settings(config, path)
@@ -147,7 +142,7 @@ class TestTheCloud:
     def test_what_would_show_or_break_the_login_is_refused(
         self, path: Path, url: str, token: str, word: str
     ) -> None:
-        secret(path.parent / "token", token)
+        write_private(path.parent / "token", token)
         config = configured(path, f'[cloud]\nurl = "{url}"\ntoken_file = "token"\n')
 
         with pytest.raises(ConfigurationError, match=word) as caught:
@@ -156,7 +151,7 @@ class TestTheCloud:
         assert token not in str(caught.value)
 
     def test_to_this_very_machine_it_may_go_in_clear(self, path: Path) -> None:
-        secret(path.parent / "token", TOKEN)
+        write_private(path.parent / "token", TOKEN)
         config = configured(path, '[cloud]\nurl = "http://127.0.0.1:8443"\ntoken_file = "token"\n')
 
         assert settings.cloud_settings(config, path) is not None

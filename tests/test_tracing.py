@@ -9,6 +9,7 @@ from edgeagent.agent.tracing import trace_flows
 from edgeagent.config import load
 from edgeagent.errors import ConfigurationError
 from tests.flows.commanding import new_hub
+from tests.support.private import write_private
 
 pytestmark = pytest.mark.requirement("O2")
 
@@ -18,8 +19,7 @@ HUB = '[hub]\nid = "venue-7"\n'
 def written(folder: Path, text: str) -> Path:
     """A configuration."""
     path = folder / "config.toml"
-    path.write_text(HUB + text)
-    path.chmod(0o600)
+    write_private(path, HUB + text)
     return path
 
 

@@ -15,21 +15,17 @@ from edgeagent.errors import MalformedError, RejectedError
 KINDS: Final = "all, tier:low, tier:medium, tier:high, or action:NAME"
 """The kinds of command that can be stopped, for people."""
 
-_LONGEST: Final = timedelta(days=36_525)
 _NUMBER_BYTES: Final = 32
 _SHOWN: Final = 40
 _TRUTHS: Final = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
 
 
 def length_of_time(text: str) -> timedelta:
-    """Read a length of time for argparse; what is counted from now on by it has a date."""
+    """Read a length of time for argparse."""
     try:
-        length = duration(text)
+        return duration(text)
     except RejectedError as why:
         raise argparse.ArgumentTypeError(str(why)) from why
-    if length > _LONGEST:
-        raise argparse.ArgumentTypeError(f"longer than {_LONGEST.days}d")
-    return length
 
 
 def action_of(text: str) -> ActionName:

@@ -67,11 +67,12 @@ def client_of(arguments: argparse.Namespace) -> "IssuerClient":
     """Our end of the queue.
 
     Raises:
-        ConfigurationError: the token cannot be read.
+        ConfigurationError: the token cannot be read, or others on this machine may read it too.
     """
     from edgeagent.adapters.cloud.settings import CloudSettings, Token
     from edgeagent.issuer.client import IssuerClient
 
+    check_private(arguments.token_file)
     try:
         token = Token(arguments.token_file.read_text("utf-8").strip())
     except OSError as why:

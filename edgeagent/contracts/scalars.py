@@ -24,6 +24,8 @@ _UNITS: Final = {
     "h": timedelta(hours=1),
     "d": timedelta(days=1),
 }
+LONGEST: Final = timedelta(days=36_525)
+"""No length of time is longer, so that none added to an instant leaves the calendar."""
 
 
 def timestamp(text: str) -> datetime:
@@ -49,12 +51,15 @@ def duration(text: str) -> timedelta:
     """Read a length of time: a whole number and one of ``ms s m h d``.
 
     Raises:
-        MalformedError: it is none.
+        MalformedError: it is none, or longer than ``LONGEST``.
     """
     found = _DURATION.fullmatch(text)
     if found is None:
         raise MalformedError("not a length of time, like 500ms, 30s, 5m, 12h or 7d")
-    return int(found[1]) * _UNITS[found[2]]
+    length = int(found[1]) * _UNITS[found[2]]
+    if length > LONGEST:
+        raise MalformedError(f"longer than {duration_text(LONGEST)}")
+    return length
 
 
 def duration_text(length: timedelta) -> str:

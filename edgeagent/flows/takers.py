@@ -146,17 +146,14 @@ class Takers:
         # with it must not be lent to it again while another one is there.
         asking = [each for each in reversed(self._places) if each.found is None]
         answer = await self._ask_for([each.taker for each in asking])
-        gone: list[tuple[Taker, Found]] = []
+        if len(answer.found) < len(asking):
+            self._is_left, self._unserved = answer.is_left, answer
         for place, found in zip(asking, answer.found, strict=False):
             if place in self._places:
                 place.found = found
                 place.stirred.set()
             else:
-                gone.append((place.taker, found))
-        if len(answer.found) < len(asking):
-            self._is_left, self._unserved = answer.is_left, answer
-        for taker, found in gone:
-            await self._give_back(taker, found)
+                self._return(place.taker, found)
 
     def _return(self, taker: Taker, found: Found) -> None:
         """Give a command back in the name of somebody who cannot wait for it any more."""

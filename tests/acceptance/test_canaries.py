@@ -22,6 +22,7 @@ from tests.cli.building import Said, typed
 from tests.support.agents import AgentProcess
 from tests.support.brokers import HOST, Mosquitto, free_port, wait_until
 from tests.support.certificates import Authority
+from tests.support.private import write_private
 from tests.support.queue_server import QueueServer
 
 WORDS: Final = (
@@ -54,8 +55,7 @@ def locked(folder: Path, password: str) -> Mosquitto:
 
 def put(folder: Path, name: str, secret: str) -> None:
     """A secret in its file."""
-    (folder / name).touch(mode=0o600)
-    (folder / name).write_text(secret, "utf-8")
+    write_private(folder / name, secret)
 
 
 def of_process(pid: int) -> Iterator[tuple[str, bytes]]:

@@ -28,6 +28,7 @@ from tests.support.agents_cloud import RefusedByCloudError
 from tests.support.agents_keys import Keys
 from tests.support.agents_venue import PLUG, Venue
 from tests.support.brokers import wait_until
+from tests.support.private import write_private
 from tests.support.stores import query
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("B4", "V3")]
@@ -180,8 +181,7 @@ def reads_the_story(venue: Venue, burst: Sequence[SignedCommand], supplier: KeyI
 def refusals(venue: Venue) -> str:
     """What ``edgeagent issuer refusals`` prints for an auditor of the queue."""
     token = venue.folder / "audit.token"
-    token.touch(mode=0o600)
-    token.write_text(venue.server.audit_token)
+    write_private(token, venue.server.audit_token)
     return venue.agent.run(
         "issuer", "refusals", "--queue", venue.server.url, "--token-file", str(token)
     ).stdout

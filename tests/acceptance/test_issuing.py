@@ -17,6 +17,7 @@ from tests.cli.building import Said, typed
 from tests.support.agents import ROOT, AgentProcess
 from tests.support.brokers import HOST, Mosquitto, free_port, wait_until
 from tests.support.device import Device
+from tests.support.private import write_private
 
 HUB: Final = "venue-7"
 PLUG: Final = "AABBCCDDEEFF"
@@ -31,8 +32,7 @@ class Business:
         self.folder = folder
         self.url = f"http://{HOST}:{free_port()}"
         self._stack = ExitStack()
-        (folder / "passphrase").touch(mode=0o600)
-        (folder / "passphrase").write_text("correct horse battery")
+        write_private(folder / "passphrase", "correct horse battery")
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -98,8 +98,7 @@ class Business:
         self.types("init", self.folder / "venue", *words)
         for name, role in (("hub", f"hub:{HUB}"), ("backend", "issuer")):
             token = self.types("token", "new", name, role, "--tokens", self.folder / "tokens")
-            (self.folder / f"{name}.token").touch(mode=0o600)
-            (self.folder / f"{name}.token").write_text(token.out)
+            write_private(self.folder / f"{name}.token", token.out)
 
     def _serve(self, stack: ExitStack) -> None:
         words = [

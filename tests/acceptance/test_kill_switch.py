@@ -11,6 +11,7 @@ from edgeagent.contracts.receipt import Outcome
 from edgeagent.issuer.keys import save_key
 from tests.cli.building import Said, typed
 from tests.support.agents_venue import HUB, PLUG, Venue
+from tests.support.private import write_private
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("B3")]
 
@@ -30,7 +31,7 @@ class Guard:
         self._key = venue.folder / "guard.pem"
         save_key(venue.keys.guard, self._key)
         token = venue.folder / "issuer.token"
-        token.write_text(venue.server.issuer_token)
+        write_private(token, venue.server.issuer_token)
         self._login = ("--queue", venue.server.url, "--token-file", str(token))
         self._order = venue.folder / "order.json"
 

@@ -23,6 +23,7 @@ from edgeagent.store.hubkey import public_half
 from tests.firmware_sim.images import a_tasmota_image
 from tests.firmware_sim.process import fleet
 from tests.support.brokers import Mosquitto, wait_until
+from tests.support.private import write_private
 from tests.support.queue_server import QueueServer
 
 ROOT: Final = Path(__file__).parents[2]
@@ -69,8 +70,7 @@ def _write_configuration(folder: Path, broker: Mosquitto, server: QueueServer) -
     (folder / "config.toml").write_text(config)
     (folder / "policy.toml").write_text(_block("toml", "[roles.staff]"))
     token = folder / "hub.token"
-    token.write_text(server.new_hub("hub-1").token)
-    token.chmod(0o600)
+    write_private(token, server.new_hub("hub-1").token)
     desk = PrivateKey.new()
     save_key(desk, folder / "desk.key")
     save_public_key(desk.public, folder / "desk.key.pub")
@@ -178,8 +178,7 @@ async def test_its_python_leads_from_a_backend_to_a_verified_receipt(folder: Pat
         agent = _run(folder, "edgeagent run 2> agent.log &")
         try:
             _type(folder, f"edgeagent devices admit {PLUG}")
-            (folder / "desk.token").write_text(server.issuer_token)
-            (folder / "desk.token").chmod(0o600)
+            write_private(folder / "desk.token", server.issuer_token)
             example = _block("python", "async def switch_on")
             for name in ("desk.token", "desk.key"):
                 example = example.replace(f'Path("{name}")', f"Path({str(folder / name)!r})")
@@ -207,8 +206,7 @@ def test_its_lines_about_firmware_bring_a_plug_to_another_version(folder: Path) 
     plug = folder / "plug.toml"
     plug.write_text(_PLUG_FILE)
     (folder / "tasmota.bin").write_bytes(a_tasmota_image())
-    (folder / "secret").touch(mode=0o600)
-    (folder / "secret").write_text("correct horse battery\n")
+    write_private(folder / "secret", "correct horse battery\n")
     with (
         Mosquitto(folder / "broker") as broker,
         QueueServer(folder / "queue") as server,

@@ -13,6 +13,7 @@ from edgeagent.config import Config
 from edgeagent.config_keys import all_keys
 from tests.support.agents import AgentProcess
 from tests.support.brokers import free_port, wait_until
+from tests.support.private import write_private
 from tests.support.stores import query
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("H4")]
@@ -45,8 +46,7 @@ class Hub:
         )
         self.agent = AgentProcess(folder, self.sections + more)
         for name in ("secret", "other"):
-            (folder / name).write_text(f"{name}-of-a-hub-0123456789")
-            (folder / name).chmod(0o600)
+            write_private(folder / name, f"{name}-of-a-hub-0123456789")
         self.text = self.agent.config.read_text("utf-8")
 
     def says(self, text: str) -> None:
@@ -143,8 +143,7 @@ def test_a_file_with_a_mistake_or_a_secret_that_others_read_changes_nothing(hub:
     assert {kind for kind, _, _ in rows} == {"configuration_refused"}
     # It would not be logged at the level of the refused file.
     agent.config.write_text(hub.text, "utf-8")
-    (agent.folder / "secret").write_text("another-of-a-hub-0123456789")
-    (agent.folder / "secret").chmod(0o600)
+    write_private(agent.folder / "secret", "another-of-a-hub-0123456789")
     hub.says(hub.text)
     assert "OK" in hub.health
     assert "configuration read again" in agent.log

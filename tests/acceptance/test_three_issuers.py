@@ -22,6 +22,7 @@ from tests.support.agents import ROOT, AgentProcess
 from tests.support.agents_cloud import Cloud
 from tests.support.brokers import Mosquitto, wait_until
 from tests.support.lamps import names
+from tests.support.private import write_private
 from tests.support.queue_server import QueueServer
 from tests.support.stores import query
 
@@ -104,8 +105,7 @@ def sections(folder: Path, broker: int, server: QueueServer, root: PrivateKey) -
     """What the agent's configuration says of the others."""
     (folder / "hub").mkdir()
     token = folder / "hub" / "queue.token"
-    token.touch(mode=0o600)
-    token.write_text(server.new_hub(HUB).token)
+    write_private(token, server.new_hub(HUB).token)
     return (
         f"[broker]\nport = {broker}\n"
         f'[cloud]\nurl = "{server.url}"\ntoken_file = "{token}"\n'

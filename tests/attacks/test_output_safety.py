@@ -33,6 +33,7 @@ from tests.support.agents_keys import Keys
 from tests.support.brokers import Mosquitto, wait_until
 from tests.support.device import Device
 from tests.support.portals import Asked, Portal, response
+from tests.support.private import write_private
 from tests.support.stores import query
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("V5"), pytest.mark.threat("T45")]
@@ -271,8 +272,7 @@ async def test_whatever_a_queue_answers_is_shown_and_logged_without_harm(tmp_pat
         await asyncio.to_thread(broker.__enter__)
         folder = tmp_path / "hub"
         text = sections(folder, broker, Keys())
-        (folder / "token").touch(mode=0o600)
-        (folder / "token").write_text("a-token-of-the-queue")
+        write_private(folder / "token", "a-token-of-the-queue")
         text += f'[cloud]\nurl = "{portal.url}"\ntoken_file = "token"\n[uplink]\nlongest_backoff = "1s"\n'
         agent = AgentProcess(folder, text)
         try:
@@ -316,8 +316,7 @@ async def test_whatever_a_queue_says_of_a_command_is_shown_to_its_issuer_without
         )
         assert asked.path
 
-    (tmp_path / "token").write_text("a-token-of-the-queue")
-    (tmp_path / "token").chmod(0o600)
+    write_private(tmp_path / "token", "a-token-of-the-queue")
     async with Portal(script) as portal:
         login = ("--queue", portal.url, "--token-file", str(tmp_path / "token"))
         said = [

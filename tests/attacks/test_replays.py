@@ -33,6 +33,7 @@ from tests.support.agents_cloud import Cloud, RefusedByCloudError
 from tests.support.agents_keys import Keys
 from tests.support.agents_venue import PLUG
 from tests.support.brokers import free_port, wait_until
+from tests.support.private import write_private
 from tests.support.stores import query
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("T3", "T4")]
@@ -95,8 +96,7 @@ def neighbour(tmp_path_factory: pytest.TempPathFactory, hands: Hands, keys: Keys
 
 
 def _save_token(path: Path, token: str) -> None:
-    path.touch(mode=0o600)
-    path.write_text(token)
+    write_private(path, token)
 
 
 @pytest.mark.threat("T4")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.building import Said, typed
+from tests.support.private import write_private
 
 pytestmark = pytest.mark.requirement("H4")
 
@@ -81,8 +82,7 @@ class TestCheck:
 
     @pytest.mark.requirement("A2")
     def test_as_json_it_is_the_whole_configuration_without_a_secret(self, tmp_path: Path) -> None:
-        (tmp_path / "password").write_text("hunter2")
-        (tmp_path / "password").chmod(0o600)
+        write_private(tmp_path / "password", "hunter2")
 
         said = checked(tmp_path, HUB + '[broker]\nusername = "agent"\npassword_file = "password"\n', "--json")
 

@@ -31,6 +31,7 @@ from tests.flows.commanding import Hub
 from tests.flows.signing import POWER
 from tests.support.agents_venue import HUB, Venue
 from tests.support.keys import MemoryKey
+from tests.support.private import write_private
 from tests.support.waiting import DEADLINE
 
 pytestmark = pytest.mark.requirement("A4", "A3")
@@ -301,7 +302,7 @@ def test_from_a_running_hub_to_evidence_that_a_third_party_checks(tmp_path: Path
             tmp_path / name for name in ("trail.jsonl", "evidence.json", "token", "desk.pub")
         )
         assert venue.agent.run("audit", "export", str(export)).returncode == 0
-        token.write_text(venue.server.issuer_token, "utf-8")
+        write_private(token, venue.server.issuer_token)
         save_public_key(venue.keys.desk.public, key)
         login = ("--queue", venue.server.url, "--token-file", str(token))
 

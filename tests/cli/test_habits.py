@@ -10,6 +10,7 @@ import pytest
 from edgeagent.cli.main import NOUNS, parser
 from edgeagent.cli.parsing import Parser
 from tests.cli.building import Said, lonely_terminal, typed
+from tests.support.private import write_private
 
 pytestmark = pytest.mark.requirement("G3")
 
@@ -329,7 +330,7 @@ async def test_options_may_stand_anywhere_but_behind_two_dashes(tmp_path: Path) 
 
 
 def test_a_queue_that_is_away_is_told_with_how_to_look_for_it(tmp_path: Path) -> None:
-    (tmp_path / "desk.token").write_text("a-token-of-a-desk")
+    write_private(tmp_path / "desk.token", "a-token-of-a-desk")
     away = "http://127.0.0.1:9"
 
     said = typed(

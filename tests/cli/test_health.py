@@ -16,6 +16,7 @@ from edgeagent.contracts.reports.status import StatusReport
 from tests.cli.building import http, lonely_terminal, something_else, terminal, typed
 from tests.support.agents import ROOT
 from tests.support.clocks import NOON
+from tests.support.private import write_private
 
 pytestmark = pytest.mark.requirement("O5")
 
@@ -173,8 +174,7 @@ class TestHealthWithoutAnAnswer:
     ) -> None:
         """The socket and the last report lie at the usual place then, and here is no agent."""
         config = tmp_path / "config.toml"
-        config.write_text('[hub]\nid = "venue-7"\nrun_dir = "/nowhere"\n', "utf-8")
-        config.chmod(0o600)
+        write_private(config, '[hub]\nid = "venue-7"\nrun_dir = "/nowhere"\n')
 
         others = subprocess.run(
             [sys.executable, "-c", AS_SOMEBODY_ELSE, str(config)],

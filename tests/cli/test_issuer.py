@@ -21,6 +21,7 @@ from tests.cli.building import Said, typed
 from tests.support.agents import ROOT, AgentProcess
 from tests.support.brokers import HOST, Mosquitto, free_port, wait_until
 from tests.support.device import Device
+from tests.support.private import write_private
 
 HUB = "venue-7"
 PLUG = "AABBCCDDEEFF"
@@ -99,8 +100,7 @@ def test_from_new_keys_to_a_receipt(tmp_path: Path) -> None:
     (tmp_path / "policy.toml").write_text(POLICY)
     for name, role, file in ((HUB, f"hub:{HUB}", "hub.token"), ("desk", "issuer", "desk.token")):
         token = typed("issuer", "token", "new", name, role, "--tokens", str(tmp_path / "tokens"))
-        (tmp_path / file).write_text(token.out)
-        (tmp_path / file).chmod(0o600)
+        write_private(tmp_path / file, token.out)
     signed = typed(
         "issuer", "policy", "sign", str(tmp_path / "policy.toml"),
         "--key", str(tmp_path / "venue.pem"), "--out", str(tmp_path / "policy.json"),
@@ -317,7 +317,7 @@ def test_what_is_no_command_is_not_sent(tmp_path: Path, content: bytes | None, c
     file = tmp_path / "command.json"
     if content is not None:
         file.write_bytes(content)
-    (tmp_path / "token").write_text("x")
+    write_private(tmp_path / "token", "x")
 
     said = typed(
         "issuer", "send", str(file), "--queue", f"http://{HOST}:1", "--token-file", str(tmp_path / "token")
@@ -329,6 +329,19 @@ def test_what_is_no_command_is_not_sent(tmp_path: Path, content: bytes | None, c
 
 
 @pytest.mark.requirement("P1", "H4")
+@pytest.mark.requirement("A2", "W3")
+def test_a_token_that_others_may_read_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    write_private(token, "a-token-of-a-desk")
+    token.chmod(0o644)
+
+    said = typed("issuer", "watch", HUB, "c-1", "--queue", f"http://{HOST}:1", "--token-file", str(token))
+
+    assert (said.status, said.out) == (78, "")
+    assert "chmod" in said.err
+    assert "a-token-of-a-desk" not in said.err
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -17,6 +17,7 @@ from edgeagent.issuer.wire import RefusalsAnswer
 from tests.cli.building import Said, typed
 from tests.issuer.publishing import Reader
 from tests.issuer.test_signers import TOOL
+from tests.support.private import write_private
 from tests.support.queue_server import QueueServer
 
 
@@ -28,8 +29,7 @@ class Desk:
         self.policy = home / "policy.toml"
         self.venue = home / "venue"
         self._passphrase = home / "passphrase"
-        self._passphrase.touch(mode=0o600)
-        self._passphrase.write_text("correct horse battery\n")
+        write_private(self._passphrase, "correct horse battery\n")
         self.policy.write_text(typed("issuer", "policy", "sample").out)
 
     def types(self, *words: str | Path) -> Said:
@@ -296,8 +296,7 @@ def test_a_folder_of_nobody_is_named(tmp_path: Path) -> None:
 def test_what_the_gate_refused_is_shown_by_origin(tmp_path: Path) -> None:
     with QueueServer(tmp_path) as server:
         hub = server.new_hub()
-        (tmp_path / "token").write_text(server.issuer_token)
-        (tmp_path / "token").chmod(0o600)
+        write_private(tmp_path / "token", server.issuer_token)
         login = ("--queue", server.url, "--token-file", str(tmp_path / "token"))
         save_key(PrivateKey.new(), tmp_path / "desk.pem")
         signing = ("--key", str(tmp_path / "desk.pem"), "--hub", hub.id, "--epoch", "0123456789abcdef0123")

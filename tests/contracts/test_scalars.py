@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from edgeagent.contracts.door import Contract, decode, encode
 from edgeagent.contracts.scalars import (
+    LONGEST,
     Base64,
     DeviceIdField,
     Duration,
@@ -102,7 +103,7 @@ def test_a_text_that_is_no_instant_is_refused(text: str) -> None:
 
 @given(count=st.integers(0, 999_999_999), unit=st.sampled_from(["ms", "s", "m", "h", "d"]))
 def test_a_length_of_time_comes_back_as_long_as_it_was(count: int, unit: str) -> None:
-    length = duration(f"{count}{unit}")
+    length = duration(f"{min(count, LONGEST // duration(f'1{unit}'))}{unit}")
 
     assert duration(duration_text(length)) == length
 
@@ -131,6 +132,14 @@ def test_a_length_of_time_is_written_in_its_largest_whole_unit(
 def test_a_text_that_is_no_length_of_time_is_refused(text: str) -> None:
     with pytest.raises(MalformedError):
         duration(text)
+
+
+def test_a_length_of_time_that_would_leave_the_calendar_is_refused() -> None:
+    assert duration("36525d") == LONGEST
+
+    for text in ("36526d", "876601h", "999999999d"):
+        with pytest.raises(MalformedError, match="longer than 36525d"):
+            duration(text)
 
 
 @given(raw=st.binary(max_size=300))

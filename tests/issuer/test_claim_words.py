@@ -10,6 +10,7 @@ from edgeagent.contracts.claim import read_claim
 from edgeagent.core.certificates import fingerprint
 from tests.cli.building import Said, typed
 from tests.support.enrolled import Office, enrolling
+from tests.support.private import write_private
 
 pytestmark = pytest.mark.requirement("H5")
 
@@ -18,8 +19,8 @@ pytestmark = pytest.mark.requirement("H5")
 def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
     folder = tmp_path_factory.mktemp("office")
     with enrolling(folder) as open_office:
-        (folder / "desk.token").write_text(open_office.server.issuer_token)
-        (folder / "audit.token").write_text(open_office.server.audit_token)
+        write_private(folder / "desk.token", open_office.server.issuer_token)
+        write_private(folder / "audit.token", open_office.server.audit_token)
         yield open_office
 
 

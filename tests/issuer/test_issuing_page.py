@@ -12,6 +12,7 @@ import pytest
 
 from edgeagent.contracts.claim import read_claim
 from tests.support.brokers import free_port, wait_until
+from tests.support.private import write_private
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = (ROOT / "docs" / "issuing.md").read_text("utf-8")
@@ -38,8 +39,7 @@ class Issuer:
         program.parent.mkdir()
         program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m edgeagent "$@"\n')
         program.chmod(0o700)
-        (folder / "secret").touch(mode=0o600)
-        (folder / "secret").write_text("correct horse battery\n")
+        write_private(folder / "secret", "correct horse battery\n")
         self._environment = os.environ | {
             "PATH": f"{program.parent}:{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),

@@ -27,6 +27,7 @@ from tests.firmware_sim.process import FleetProcess
 from tests.support.agents_venue import BROKER
 from tests.support.agents_worker import WorkedVenue
 from tests.support.brokers import free_port, wait_until
+from tests.support.private import write_private
 from tests.support.stores import query
 
 _PATIENCE: Final = 120.0
@@ -259,8 +260,7 @@ class UpdatingVenue(WorkedVenue):
     def _publish(self) -> None:
         """Make the issuer's repository, with all images."""
         venue = self.folder / "issuer"
-        (self.folder / "passphrase").touch(mode=0o600)
-        (self.folder / "passphrase").write_text("correct horse battery\n")
+        write_private(self.folder / "passphrase", "correct horse battery\n")
         self._types("init", str(venue), "--policy", str(self._written(1, self._rule)))
         groups = {each.family.partition("-")[0]: each.family for each in self._images.values()}
         for group, family in sorted(groups.items()):

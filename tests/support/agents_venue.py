@@ -42,6 +42,7 @@ from tests.support.agents_burst import Burst, Judgement, judged, numbers
 from tests.support.agents_cloud import FIRST, Cloud
 from tests.support.agents_keys import Keys
 from tests.support.brokers import Mosquitto, wait_until
+from tests.support.private import write_private
 from tests.support.queue_server import QueueServer
 
 HUB: Final = HubId("venue-7")
@@ -305,8 +306,7 @@ class Venue:
         port = self._cloud_port or self.server.port
         folder.mkdir(parents=True, exist_ok=True)
         token, policy = folder / "queue.token", folder / "policy.json"
-        token.touch(mode=0o600)
-        token.write_text(hub.token)
+        write_private(token, hub.token)
         policy.write_bytes(self.keys.policy(HUB))
         return (
             f'[broker]\nhost = "{self.broker.host}"\nport = {self._broker_port or self.broker.port}\n'

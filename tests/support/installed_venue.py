@@ -19,6 +19,7 @@ import libfaketime
 from edgeagent.issuer.authority import AuthorityFolder
 from tests.support.containers import Container, booted, debian
 from tests.support.packages import package
+from tests.support.private import write_private
 
 ROOT: Final = Path(__file__).parents[2]
 HUB: Final = "venue-7"
@@ -103,8 +104,7 @@ class InstalledVenue:
         cloud = self.machine.inside(CLOUD)
         cloud.mkdir()
         (cloud / "policy.toml").write_text(_POLICY)
-        (cloud / "secret").touch(mode=0o600)
-        (cloud / "secret").write_text("correct horse battery")
+        write_private(cloud / "secret", "correct horse battery")
         (cloud / "appliances.json").write_text(json.dumps(_APPLIANCES))
         self.machine.run("sh", "-ec", f"cd {CLOUD}; {_BEGINNING}")
         self._unit(

@@ -13,6 +13,7 @@ from typing import Final, Self
 
 from edgeagent.errors import TransientError
 from tests.support.brokers import HOST, BrokerProcess, free_port
+from tests.support.private import write_private
 
 # Without a listener of its own it takes port 1883, which is everybody's.
 MAIN: Final = """\
@@ -73,8 +74,7 @@ class OwnBroker:
     def configure(self, path: Path) -> Path:
         """Write a hub's configuration with it."""
         hub = f'[hub]\nid = "venue-7"\nstate_dir = "{self._state_dir}"\nrun_dir = "{self._state_dir}"\n\n'
-        path.write_text(hub + self.sections, "utf-8")
-        path.chmod(0o600)
+        write_private(path, hub + self.sections)
         return path
 
     def files(self) -> Mapping[str, bytes]:

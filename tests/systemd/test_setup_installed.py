@@ -15,6 +15,7 @@ from tests.issuer.publishing import issuing
 from tests.support.containers import Container, booted, debian, needs_container
 from tests.support.enrolled import PASSPHRASE
 from tests.support.installed import SUITE, checked, install, needs_its_python, program
+from tests.support.private import write_private
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("H5", "W3"), needs_container, needs_its_python]
 
@@ -41,7 +42,7 @@ def cloud(folder: Path) -> None:
     save_key(PrivateKey.new(), folder / "time.pem")
     token = new_token()
     (folder / "tokens.toml").write_text(entry_text("desk", "issuer", token))
-    (folder / "desk.token").write_text(token)
+    write_private(folder / "desk.token", token)
 
 
 @pytest.fixture

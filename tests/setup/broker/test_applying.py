@@ -30,6 +30,7 @@ from tests.support.brokers import wait_until
 from tests.support.certificates import Authority
 from tests.support.device import Device
 from tests.support.own_broker import OwnBroker
+from tests.support.private import write_private
 
 pytestmark = pytest.mark.requirement("H5", "M4", "W2")
 
@@ -205,8 +206,7 @@ def test_cut_off_between_two_files_it_is_ended_by_applying_again(
     half = planned(config)
     assert half.wish is not None
     password = tmp_path / "broker-password"
-    password.touch(mode=0o600)
-    password.write_text(half.wish.password)
+    write_private(password, half.wish.password)
     for path in half.changed[:written]:
         half.place.write(path, half.after[path])
     broker.restart()
@@ -282,8 +282,7 @@ def test_what_mosquitto_does_not_take_is_found_before_anything_is_written(
     broker: OwnBroker, config: Path, tmp_path: Path
 ) -> None:
     broken = tmp_path / "certificate.pem"
-    broken.write_text("no certificate\n")
-    broken.chmod(0o600)
+    write_private(broken, "no certificate\n")
     lines = f'cert_file = "{broken}"\nkey_file = "{broken}"\n'
     config.write_text(config.read_text() + lines)
     before = broker.files()
@@ -437,8 +436,7 @@ def test_a_guest_again_leaves_nothing_behind_the_password_that_was_made_for_it_l
 
 def test_a_password_that_a_person_has_made_stays(broker: OwnBroker, config: Path, tmp_path: Path) -> None:
     own = tmp_path / "broker-password"
-    own.write_text("chosen-by-a-person-1")
-    own.chmod(0o600)
+    write_private(own, "chosen-by-a-person-1")
     in_force(config, broker)
     config.write_text(config.read_text().partition("[broker]")[0])
 

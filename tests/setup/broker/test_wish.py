@@ -7,6 +7,7 @@ import pytest
 from edgeagent import config as configurations
 from edgeagent.errors import ConfigurationError
 from edgeagent.setup.broker.wish import AGENT_LOGIN, AGENT_PORT, Wish, config_lines, wish
+from tests.support.private import write_private
 
 pytestmark = pytest.mark.requirement("H4", "H5")
 
@@ -47,8 +48,7 @@ def test_its_password_lies_where_systemd_lends_it_from_or_beside_the_configurati
     (tmp_path / "credentials").mkdir()
     new = wished(path)
     lent = tmp_path / "credentials" / "broker-password"
-    lent.touch(mode=0o600)
-    lent.write_text("kept\n")
+    write_private(lent, "kept\n")
     kept = wished(path)
     lent.chmod(0o644)
 
