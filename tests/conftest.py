@@ -1,6 +1,7 @@
 """What every test may use."""
 
 import logging
+import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -14,6 +15,10 @@ from tests.support.stores import opened
 # No deadline: how fast a machine is proves nothing. A failing example prints how to run it again.
 settings.register_profile("edgeagent", deadline=None, print_blob=True)
 settings.load_profile("edgeagent")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell's background job has it ignored, and so had every program that a test starts and interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

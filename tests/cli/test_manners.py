@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -139,8 +138,6 @@ def test_an_interrupt_ends_it_quietly(config: Path) -> None:
             [sys.executable, "-m", "edgeagent", "--config", str(config), "status"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            # Who runs the tests in the background has it ignored.
-            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
         )
         asking, _ = silent.accept()
         with asking:
