@@ -113,5 +113,5 @@ def _forget_orders(tx: Transaction, limit: Over) -> None:
 
 
 def _before(moment: datetime, length: timedelta) -> int:
-    """Microseconds from 1970 until so long before a moment; a policy may name a length without a date."""
+    """Microseconds from 1970 until so long before a moment; a policy may name more than that was."""
     return max(0, (moment - EPOCH - length) // _MICROSECOND)
