@@ -97,6 +97,18 @@ def test_from_the_first_installation_to_the_purge(hub: Container) -> None:
     assert before - listed(hub) == set()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@needs_container
+@pytest.mark.requirement("H1", "W3")
+def test_what_went_wrong_half_way_is_mended_by_the_next_package(hub: Container) -> None:
+    """One machine again: the agent runs, and what waits for errands of its own does not."""
+    hub.run("sh", "-c", "dpkg -i /media/own/*.deb")
+    _configured(hub)
+
+    _upgraded_when_an_upgrade_has_failed(hub)
+
+
 def _installed_and_not_configured(hub: Container) -> None:
     hub.run("tee", "/run/apt.conf", given='APT::Get::Assume-Yes "true";')
 
@@ -238,3 +250,20 @@ def _purged(hub: Container) -> None:
     hub.run("sh", "-c", "umount /var/lib/edgeagent && rmdir /var/lib/edgeagent")
     assert hub.run("getent", "passwd").stdout.count("edgeagent") == 0
     assert hub.run("getent", "group").stdout.count("edgeagent") == 0
+
+
+def _upgraded_when_an_upgrade_has_failed(hub: Container) -> None:
+    hub.run("chmod", "a-x", "/usr/bin/systemd-sysusers")
+    failed = hub.run("sh", "-c", "dpkg -i /media/later/*.deb", check=False)
+    assert failed.returncode != 0
+    assert pid(hub, "edgeagent") == "0"
+    hub.run("chmod", "a+x", "/usr/bin/systemd-sysusers")
+
+    hub.run("sh", "-c", "dpkg -i /media/later/*.deb")
+
+    _runs_as_before(hub)
+
+
+def _runs_as_before(hub: Container) -> None:
+    assert pid(hub, "edgeagent") != "0"
+    assert hub.run("systemctl", "is-active", "edgeagent-fetch.socket", check=False).stdout == "inactive\n"
