@@ -107,6 +107,7 @@ def test_what_went_wrong_half_way_is_mended_by_the_next_package(hub: Container) 
     _configured(hub)
 
     _upgraded_when_an_upgrade_has_failed(hub)
+    _upgraded_when_unpacking_was_cut_short(hub)
 
 
 def _installed_and_not_configured(hub: Container) -> None:
@@ -262,6 +263,19 @@ def _upgraded_when_an_upgrade_has_failed(hub: Container) -> None:
     hub.run("sh", "-c", "dpkg -i /media/later/*.deb")
 
     _runs_as_before(hub)
+
+
+def _upgraded_when_unpacking_was_cut_short(hub: Container) -> None:
+    """The power went in the middle of it; the machine has come up, and so has the agent that was there."""
+    was = pid(hub, "edgeagent")
+    ours = "/^Package: edgeagent$/,/^$/"
+    half = f"{ours} s/^Status: .*/Status: install reinstreq half-installed/"
+    hub.run("sed", "-i", half, "/var/lib/dpkg/status")
+
+    hub.run("sh", "-c", "dpkg -i /media/later/*.deb")
+
+    # It does not go on with the files of before
+    assert pid(hub, "edgeagent") not in {"0", was}
 
 
 def _runs_as_before(hub: Container) -> None:
