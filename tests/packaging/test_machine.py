@@ -41,6 +41,15 @@ INSTALLING, PEOPLE, REMOVING = (
 )
 """What the page has people type, in its chapters, on a machine like this one."""
 
+RIVAL: Final = """
+mkdir -p /run/rival/DEBIAN && cd /run/rival/DEBIAN
+printf '%s\\n' 'Package: rival' 'Version: 1' 'Architecture: all' 'Maintainer: them' > control
+printf '%s\\n' 'Conflicts: edgeagent' 'Replaces: edgeagent' 'Description: of others' >> control
+printf '%s\\n' '#!/bin/sh' 'exit 1' > preinst && chmod 755 preinst
+dpkg-deb --build /run/rival /run/rival.deb
+"""
+"""Makes a package that would take the agent's place, and fails before it does."""
+
 
 def typed(hub: Container, line: str) -> str:
     """What comes of a line of the page, where somebody says yes whenever apt asks."""
@@ -107,7 +116,9 @@ def test_what_went_wrong_half_way_is_mended_by_the_next_package(hub: Container) 
     _configured(hub)
 
     _upgraded_when_an_upgrade_has_failed(hub)
+    _kept_when_another_fails_to_take_its_place(hub)
     _upgraded_when_unpacking_was_cut_short(hub)
+    _put_back_and_purged_when_its_files_are_gone(hub)
 
 
 def _installed_and_not_configured(hub: Container) -> None:
@@ -265,6 +276,16 @@ def _upgraded_when_an_upgrade_has_failed(hub: Container) -> None:
     _runs_as_before(hub)
 
 
+def _kept_when_another_fails_to_take_its_place(hub: Container) -> None:
+    was = pid(hub, "edgeagent")
+    hub.run("sh", "-c", RIVAL)
+
+    assert hub.run("dpkg", "-i", "/run/rival.deb", check=False).returncode != 0
+
+    assert pid(hub, "edgeagent") != was
+    _runs_as_before(hub)
+
+
 def _upgraded_when_unpacking_was_cut_short(hub: Container) -> None:
     """The power went in the middle of it; the machine has come up, and so has the agent that was there."""
     was = pid(hub, "edgeagent")
@@ -276,6 +297,18 @@ def _upgraded_when_unpacking_was_cut_short(hub: Container) -> None:
 
     # It does not go on with the files of before
     assert pid(hub, "edgeagent") not in {"0", was}
+
+
+def _put_back_and_purged_when_its_files_are_gone(hub: Container) -> None:
+    hub.run("rm", "-rf", "/opt/edgeagent")
+    hub.run("sh", "-c", "dpkg -i /media/later/*.deb")
+    assert pid(hub, "edgeagent") != "0"
+    assert hub.run("edgeagent", "--version").stdout == f"edgeagent {LATER}\n"
+
+    hub.run("rm", "-rf", "/opt/edgeagent")
+    hub.run("/usr/share/python3/runtime.d/edgeagent.rtupdate", "rtupdate", "python3.11", "python3.13")
+    hub.run("dpkg", "--purge", "edgeagent")
+    assert hub.run("dpkg-query", "-W", "edgeagent", check=False).stdout == ""
 
 
 def _runs_as_before(hub: Container) -> None:
