@@ -74,15 +74,19 @@ class BrokerPlan:
     @property
     def restart(self) -> bool:
         """Whether the broker has to be started anew: of listeners it reads at its start only."""
-        return self._differs(_CONFIGURATION)
+        return self._differs(_CONFIGURATION) or self.place.own in self.changed
 
     @property
     def reload(self) -> bool:
         """Whether it has to read its files anew, and that is enough."""
-        return not self.restart and self._differs(_RULES)
+        written = {self.place.passwords, self.place.rules} & {*self.changed}
+        return not self.restart and (self._differs(_RULES) or bool(written))
 
     def _differs(self, part: str) -> bool:
-        """Whether the broker was told last of something else; that is noted when it has taken it."""
+        """Whether the broker was told last of something else; that is noted when it has taken it.
+
+        What a person has written since may be in force without a note: so a file that differs counts too.
+        """
         told = (_told(texts.get(self.place.access) or "", part) for texts in (self.before, self.after))
         return next(told) != next(told)
 
