@@ -88,7 +88,6 @@ async def _begin(
     config: Config, path: Path, crash: CrashPoints, stop: asyncio.Event, held: ExitStack
 ) -> tuple[Agent, Database] | None:
     """Take the lock, which ``held`` keeps, open the database and build the agent; None when told to stop."""
-
     manager = ServiceManager.from_environment()
 
     async def locked() -> bool:
