@@ -16,11 +16,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from edgeagent.config import load
 from edgeagent.contracts.claim import Claim, claim_text
 from edgeagent.contracts.reports.setup import SetupReport
-from edgeagent.core.certificates import serial_text
+from edgeagent.core.certificates import read_chain, serial_text
 from edgeagent.ids import hub_id
 from edgeagent.store.identity import IdentitySlots
 from tests.cli.building import Said, typed
@@ -480,13 +481,62 @@ def test_a_disk_of_its_own_for_the_state_is_roots_as_it_comes_and_given_to_the_a
         assert (state / "lost+found").owner() == "root"
 
 
+@pytest.mark.requirement("R3")
+@pytest.mark.parametrize(("hub", "name"), [("venue-27", "claim"), ("venue-28", ".current.new")])
+def test_what_the_disk_does_not_take_of_the_identity_costs_no_code(
+    office: Office, machine: Machine, hub: str, name: str
+) -> None:
+    machine.sets_up(code(office, hub))
+    before, claim = machine.slots.load(), code(office, hub)
+    (machine.slots.folder / name).unlink(missing_ok=True)
+    # A folder in the place of a file: whoever is root, nothing is written there.
+    (machine.slots.folder / name).mkdir()
+    refused = machine.sets_up(claim)
+    shown = machine.slots.load()
+    (machine.slots.folder / name).rmdir()
+
+    said = machine.sets_up(claim)
+
+    assert (refused.status, "cannot write" in refused.err) == (1, True)
+    assert shown == before
+    assert (said.status, "done      identity" in said.out) == (0, True), said.err
+    assert machine.slots.load() != before
+    assert f"{office.server.url} lets this hub in" in machine.types("check").out
+    assert "kept      identity" in machine.sets_up(claim).out
+
+
+@pytest.mark.parametrize("noted", [pytest.param(2, id="now"), pytest.param(1, id="by an earlier version")])
+def test_the_same_words_are_known_again_after_the_certificate_was_renewed(
+    office: Office, machine: Machine, noted: int
+) -> None:
+    hub = f"venue-{28 + noted}"
+    claim = code(office, hub)
+    machine.sets_up(claim)
+    note = machine.slots.folder / "claim"
+    note.write_text(" ".join(note.read_text().split()[:noted]) + "\n")
+    asyncio.run(renew(office, machine.slots))
+    renewed = machine.slots.load()
+
+    said = machine.sets_up(claim)
+
+    assert (said.status, "kept      identity" in said.out) == (0, True), said.err
+    assert machine.slots.load() == renewed
+
+
+async def renew(office: Office, slots: IdentitySlots) -> None:
+    """Show the next certificate, as the agent does at two thirds of the life of this one."""
+    request = slots.request(slots.load().hub)
+    chain = await office.registry(slots).renew(request.public_bytes(Encoding.DER))
+    slots.show(slots.put(read_chain(chain)).file)
+
+
 @pytest.mark.slow
 @pytest.mark.requirement("R5")
 def test_killed_anywhere_the_same_words_go_on_and_there_is_one_certificate(
     office: Office, machine: Machine
 ) -> None:
     claim, keys = code(office, "venue-14"), set()
-    deaths = ("certificate_given", "certificate_stored", "identity", "configuration")
+    deaths = ("certificate_given", "certificate_stored", "certificate_shown", "identity", "configuration")
     for death in deaths:
         died = subprocess.run(
             [sys.executable, "-m", "tests.support.crash_setup", machine.folder, death, str(machine.broker)],
@@ -496,7 +546,8 @@ def test_killed_anywhere_the_same_words_go_on_and_there_is_one_certificate(
             check=False,
         )
         assert died.returncode == -signal.SIGKILL, death
-        keys |= {(machine.slots.folder / "next.key").read_bytes()} if death.startswith("cert") else set()
+        key = machine.slots.folder / "next.key"
+        keys |= {key.read_bytes()} if key.exists() else set()
 
     said = machine.sets_up(claim)
 
