@@ -103,6 +103,19 @@ def test_the_certificate_that_is_shown_comes_along_and_one_that_is_there_stays(h
     assert (folder.stat().st_mode & 0o777, (folder / "a.pem").stat().st_mode & 0o777) == (0o700, 0o600)
 
 
+def test_a_file_of_an_editor_in_the_identity_is_left_out_and_is_in_no_backups_way(hub: Stopped) -> None:
+    folder = hub.state / "identity"
+    folder.mkdir(mode=0o700)
+    for name in ("a.pem", ".a.pem.swp", ".a.pem.new", "a.pem~", "a copy.pem", os.fsdecode(b"\xff.pem")):
+        (folder / name).write_text("a certificate")
+    (folder / ".link").symlink_to("a.pem")
+
+    made = hub.created()
+
+    assert [path.name for path in (made / "identity").iterdir()] == ["a.pem"]
+    assert hub.types("restore", made.name, "--yes").status == 0
+
+
 def test_they_are_listed_and_the_oldest_go(hub: Stopped) -> None:
     made = [hub.created("--without-keys") for _ in range(3)]
 
