@@ -11,8 +11,8 @@ import pytest
 
 from edgeagent.contracts.reports.health import Level
 from edgeagent.errors import StorageError
-from edgeagent.flows.beside import Beside
-from edgeagent.flows.storekeeping import CHECK_EVERY, LONG_LOG, LOOK, StoreKeeping
+from edgeagent.flows.beside import LONG_LOG, Beside
+from edgeagent.flows.storekeeping import CHECK_EVERY, LOOK, StoreKeeping
 from edgeagent.store.database import Transaction
 from edgeagent.store.side import GaveUpError, Side
 from edgeagent.store.trouble import Fault
