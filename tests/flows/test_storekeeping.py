@@ -16,8 +16,8 @@ from edgeagent.contracts.alerts import Alert
 from edgeagent.contracts.reports.health import Level
 from edgeagent.errors import StorageError
 from edgeagent.flows.alerts import LOOKS, Alerts
-from edgeagent.flows.beside import Beside
-from edgeagent.flows.storekeeping import CHECK_EVERY, LONG_LOG, LOOK, StoreKeeping
+from edgeagent.flows.beside import LONG_LOG, Beside
+from edgeagent.flows.storekeeping import CHECK_EVERY, LOOK, StoreKeeping
 from edgeagent.sections import HubSection
 from edgeagent.store.database import Transaction
 from edgeagent.store.side import GaveUpError, Side
