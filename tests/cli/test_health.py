@@ -2,10 +2,13 @@
 
 import os
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -13,13 +16,16 @@ from edgeagent.contracts.door import encode
 from edgeagent.contracts.reports.health import Check, HealthReport, Level
 from edgeagent.contracts.reports.refusal import Refusal
 from edgeagent.contracts.reports.status import StatusReport
+from edgeagent.store.files import MIGRATIONS, tables_known
 from tests.cli.building import http, lonely_terminal, something_else, terminal, typed
 from tests.support.agents import ROOT
 from tests.support.clocks import NOON
 from tests.support.private import write_private
+from tests.support.stores import opened
 
 pytestmark = pytest.mark.requirement("O5")
 
+KNOWN: Final = tables_known(MIGRATIONS)
 OF_ITS_USER = {"disk", "filesystem", "configuration", "database", "certificates"}
 """What the agent's user and root look at without the agent."""
 AS_SOMEBODY_ELSE = """
@@ -187,6 +193,31 @@ class TestHealthWithoutAnAnswer:
         assert others.returncode == 3, others.stderr
         assert others.stdout.startswith("EDGEAGENT UNKNOWN - agent: no agent answers on /run/edgeagent/")
         assert "next: sudo edgeagent health" in others.stdout
+
+    @pytest.mark.requirement("H4")
+    async def test_a_database_of_a_newer_edgeagent_is_critical_with_the_way_back(
+        self, tmp_path: Path
+    ) -> None:
+        """All its pages hang together, and no start of this one takes it."""
+        database = tmp_path / "state" / "hub.db"
+        database.parent.mkdir()
+        async with opened(database):
+            pass
+        with closing(sqlite3.connect(database)) as connection:
+            connection.execute(f"PRAGMA user_version = {KNOWN + 1}")
+        before = database.read_bytes()
+        async with lonely_terminal(tmp_path) as typing:
+            said = await typing.types("--json", "health")
+
+        checks = {check.name: check for check in said.report(HealthReport).checks}
+        assert said.status == 2
+        assert checks["database"].level is Level.CRITICAL
+        assert checks["database"].summary == (
+            f"the database has schema {KNOWN + 1}, this edgeagent knows {KNOWN}"
+        )
+        assert "install the newer edgeagent again, or put a backup" in checks["database"].advice
+        assert "edgeagent backup restore" in checks["database"].advice
+        assert database.read_bytes() == before
 
     def test_a_configuration_that_is_wrong_or_not_there_is_critical_in_a_plugins_line(
         self, tmp_path: Path
