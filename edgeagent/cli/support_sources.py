@@ -13,7 +13,7 @@ from edgeagent import config as configuration
 from edgeagent.cli.asking import Agent, at_the_usual_place, left_of
 from edgeagent.cli.config import problems
 from edgeagent.cli.failing import AgentDownError
-from edgeagent.cli.health import report_of
+from edgeagent.cli.health import report_at
 from edgeagent.config import Config
 from edgeagent.config_keys import all_keys, value_of
 from edgeagent.contracts.reports.devices import DeviceReport, DevicesReport, ProposalReport
@@ -97,7 +97,7 @@ class HubSources:
         return self.config
 
     def _health(self) -> str:
-        return report_of(self.config, self.path, utc=True).model_dump_json(indent=2)
+        return report_at(self.path, utc=True).model_dump_json(indent=2)
 
     def _status(self) -> str:
         return self._agent().get("/v1/status", StatusReport).model_dump_json(indent=2)
