@@ -93,14 +93,19 @@ def _unanswered(why: RejectedError, config: Config, *, utc: bool) -> HealthRepor
 
 
 def _unread(why: AgentDownError, usual: Config, *, utc: bool) -> HealthReport:
-    """What whoever may not read the configuration can be told: how it stood last, at the usual place."""
+    """What whoever may not read the configuration can be told: the machine, and how the rest stood last."""
+    from edgeagent.cli.health_alone import looked_at_machine
+
     check = Check(
         name="agent",
         level=Level.UNKNOWN,
         summary=f"{why}, and the configuration cannot be read",
-        advice=_RIGHTS,
+        advice="sudo edgeagent health, which looks at more; systemctl status edgeagent",
     )
-    return HealthReport(at=datetime.now(UTC), checks=worst_first([check, *_last(usual, {"agent"}, utc=utc)]))
+    seen = [check, *looked_at_machine()]
+    # At the usual place.
+    seen += _last(usual, {each.name for each in seen}, utc=utc)
+    return HealthReport(at=datetime.now(UTC), checks=worst_first(seen))
 
 
 def _without_agent(config: Config, path: Path, *, utc: bool) -> HealthReport:
