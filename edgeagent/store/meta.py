@@ -2,7 +2,7 @@
 
 Owns the table ``meta``: the *epoch* (the life of this database, SPEC T8) with why it began and what was
 before, the *incarnation* (one more at each start of the agent, SPEC L3), the floor of time with what it
-rests on (SPEC T6), and how far back commands are forgotten (SPEC T4).
+rests on (SPEC T6), how far back commands are forgotten (SPEC T4), and what damage of the file is known.
 """
 
 from datetime import datetime
@@ -178,6 +178,19 @@ def note_boot_began(tx: Transaction, boot_id: BootId, moment: datetime) -> None:
     """Store when this boot began, as far as that is beyond doubt."""
     _write(tx, "boot_id", boot_id)
     _write(tx, "boot_began", timestamp_text(moment))
+
+
+def damage(db: Snapshot) -> str:
+    """What the last look at all pages has found; empty for nothing."""
+    return _value(db, "damage") or ""
+
+
+def note_damage(tx: Transaction, what: str) -> None:
+    """Note what a look at all pages has found; empty for nothing."""
+    if what:
+        _write(tx, "damage", what)
+    else:
+        tx.execute(_REMOVE, {"name": "damage"})
 
 
 def _value(db: Snapshot, name: str) -> str | None:
