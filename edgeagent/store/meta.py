@@ -2,7 +2,8 @@
 
 Owns the table ``meta``: the *epoch* (the life of this database, SPEC T8) with why it began and what was
 before, the *incarnation* (one more at each start of the agent, SPEC L3), the floor of time with what it
-rests on (SPEC T6), how far back commands are forgotten (SPEC T4), and what damage of the file is known.
+rests on (SPEC T6), how far back commands are forgotten (SPEC T4), what damage of the file is known, and at
+which hub, of which version, the agent was started last.
 """
 
 from datetime import datetime
@@ -11,8 +12,10 @@ from typing import Final
 from edgeagent.clock import BootId, FloorSource
 from edgeagent.contracts.floormark import EpochReason
 from edgeagent.contracts.scalars import timestamp, timestamp_text
-from edgeagent.ids import Epoch
+from edgeagent.ids import Epoch, hub_id
 from edgeagent.ids import epoch as checked_epoch
+from edgeagent.store import audit
+from edgeagent.store.audit import Start
 from edgeagent.store.database import Snapshot, Transaction
 from edgeagent.values import dataclass
 
@@ -118,6 +121,19 @@ def next_incarnation(tx: Transaction, *, after: int = 0) -> int:
     number = max(incarnation(tx), after) + 1
     _write(tx, "incarnation", str(number))
     return number
+
+
+def note_start(tx: Transaction, start: Start) -> None:
+    """Note a start of the agent."""
+    _write(tx, "hub", start.hub)
+    _write(tx, "version", start.version)
+
+
+def last_start(db: Snapshot) -> Start | None:
+    """The last start of the agent, also when the trail has dropped its row; None for none that is known."""
+    hub, version = _value(db, "hub"), _value(db, "version")
+    # One that was made by an earlier version has noted none.
+    return audit.last_start(db) if hub is None or version is None else Start(hub_id(hub), version)
 
 
 def time_floor(db: Snapshot) -> StoredFloor | None:
