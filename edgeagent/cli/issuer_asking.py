@@ -124,9 +124,9 @@ def passphrase_of(arguments: argparse.Namespace) -> bytes | None:
     """
     if arguments.passphrase_file is None:
         return None
-    if arguments.passphrase_file.is_file():  # and no pipe of a program that keeps passphrases
-        check_private(arguments.passphrase_file)
     try:
+        if arguments.passphrase_file.is_file():  # and no pipe of a program that keeps passphrases
+            check_private(arguments.passphrase_file)
         with arguments.passphrase_file.open("rb") as file:
             passphrase: bytes = file.read(_PASSPHRASE_BYTES).strip()
     except OSError as why:

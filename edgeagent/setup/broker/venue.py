@@ -9,7 +9,7 @@ from edgeagent.contracts.profile import DeviceProfile
 from edgeagent.core.profile.access import Access, access_of
 from edgeagent.core.profile.compile import CompiledDevice, Gateway, compile_device
 from edgeagent.core.profile.match import Matcher
-from edgeagent.errors import RejectedError
+from edgeagent.errors import ConfigurationError, RejectedError
 from edgeagent.store import devices as rows
 from edgeagent.store.reading import read_only
 from edgeagent.values import dataclass
@@ -63,7 +63,7 @@ def venue(config: Config, path: Path) -> Venue:
     """
     profiles, gateway = settings.profiles(config, path), Gateway(config.hub.id)
     devices, left_out = [], []
-    if config.database.exists():
+    if _is_there(config.database):
         with read_only(config.database) as db:
             admitted = rows.load(db)
         for row in admitted:
@@ -72,6 +72,13 @@ def venue(config: Config, path: Path) -> Venue:
             except RejectedError as why:
                 left_out.append(f"{row.device} is left out: {why}")
     return Venue(gateway=gateway, profiles=profiles, devices=devices, left_out=left_out)
+
+
+def _is_there(database: Path) -> bool:
+    try:
+        return database.exists()
+    except OSError as why:  # we may not even look
+        raise ConfigurationError(f"cannot read {database}: {why.strerror}") from why
 
 
 def _compiled(row: rows.Admitted, profiles: Mapping[str, DeviceProfile], gateway: Gateway) -> CompiledDevice:
