@@ -1,6 +1,7 @@
 """What a value of the configuration may be: the types of its keys, each with a few words and an example."""
 
 import re
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import urlsplit
@@ -71,6 +72,15 @@ def _with_port(text: str) -> str:
     return text
 
 
+def _on_loopback(text: str) -> str:
+    """An address of this machine that there can be; that it looks like one, the pattern has seen to."""
+    try:
+        ip_address(text.rpartition(":")[0].strip("[]"))
+    except ValueError:
+        raise ValueError("not an address of this machine") from None
+    return text
+
+
 FilePath = Annotated[Path, BeforeValidator(_as_path), Form("path", "ca.pem")]
 Folder = Annotated[Path, BeforeValidator(_as_path), Form("path of a folder", "/srv/edgeagent")]
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -78,6 +88,7 @@ Listen = Annotated[
     str,
     Field(pattern=r"^(127(\.[0-9]{1,3}){3}|\[::1\]):[0-9]{1,5}$"),
     AfterValidator(_with_port),
+    AfterValidator(_on_loopback),
     Form("loopback address and port", "127.0.0.1:9464"),
 ]
 LanListen = Annotated[

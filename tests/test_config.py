@@ -243,6 +243,10 @@ def test_a_fifo_holds_up_nobody(path: Path) -> None:
             '8: web.listen: is not written as it has to be, like listen = "127.0.0.1:9464"',
         ),
         (
+            '[web]\nlisten = "127.0.0.256:80"',
+            '8: web.listen: not an address of this machine, like listen = "127.0.0.1:9464"',
+        ),
+        (
             '[web]\nlisten = "127.0.0.1:99999"',
             '8: web.listen: a port is at most 65535, like listen = "127.0.0.1:9464"',
         ),

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.errors import StorageError, TransientError
-from edgeagent.flows.beside import Beside
+from edgeagent.flows.beside import LONG_LOG, Beside
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.store import audit
 from edgeagent.store.audit import Act
@@ -30,8 +30,6 @@ log = logging.getLogger(__name__)
 
 LOOK: Final = timedelta(minutes=1)
 """How often the length of the log is looked at."""
-LONG_LOG: Final = 8 * 1024 * 1024
-"""How many bytes a log has that is cut; SQLite itself begins anew at 4 MiB and keeps the file as it is."""
 CALM: Final = 600
 """How many commits between two looks count as calm: then the log is cut."""
 CHECK_EVERY: Final = timedelta(days=30)

@@ -5,14 +5,17 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from edgeagent.ids import hub_id
+from edgeagent.store.connection import connect_writer
 from edgeagent.store.files import sole_owner
 from edgeagent.store.floorfile import FloorFile
+from edgeagent.store.side import LONGEST_LOG
 from tests.cli.building import Said, typed
 from tests.support.stores import query
 from tests.vectors.databases.kept import HUB, KEPT, KEY, unpack
@@ -101,6 +104,31 @@ def test_the_certificate_that_is_shown_comes_along_and_one_that_is_there_stays(h
     assert (folder / "current.pem").readlink() == Path("b.pem")
     assert (folder / "current.pem").read_text() == "b.pem"
     assert (folder.stat().st_mode & 0o777, (folder / "a.pem").stat().st_mode & 0o777) == (0o700, 0o600)
+
+
+def test_a_file_of_an_editor_in_the_identity_is_left_out_and_is_in_no_backups_way(hub: Stopped) -> None:
+    folder = hub.state / "identity"
+    folder.mkdir(mode=0o700)
+    for name in ("a.pem", ".a.pem.swp", ".a.pem.new", "a.pem~", "a copy.pem", os.fsdecode(b"\xff.pem")):
+        (folder / name).write_text("a certificate")
+    (folder / ".link").symlink_to("a.pem")
+
+    made = hub.created()
+
+    assert [path.name for path in (made / "identity").iterdir()] == ["a.pem"]
+    assert hub.types("restore", made.name, "--yes").status == 0
+
+
+def test_a_long_log_of_an_agent_that_was_killed_comes_along(hub: Stopped) -> None:
+    """Nobody writes meanwhile: it does not grow."""
+    with closing(connect_writer(hub.state / "hub.db")) as killed:
+        killed.execute("PRAGMA wal_autocheckpoint = 0")
+        killed.execute("CREATE TABLE filler AS SELECT zeroblob(?)", (LONGEST_LOG,))
+        assert (hub.state / "hub.db-wal").stat().st_size > LONGEST_LOG
+
+        made = hub.created()
+
+    assert (made / "hub.db").stat().st_size > LONGEST_LOG
 
 
 def test_they_are_listed_and_the_oldest_go(hub: Stopped) -> None:
