@@ -21,7 +21,7 @@ from edgeagent.contracts.floormark import FloorMark
 from edgeagent.contracts.order import Verb
 from edgeagent.contracts.scalars import timestamp_text
 from edgeagent.core.audit_chain import AuditKind
-from edgeagent.core.epochs import Found, why_new
+from edgeagent.core.epochs import why_new
 from edgeagent.core.stops import Standing
 from edgeagent.errors import BrokenInvariantError, ConfigurationError
 from edgeagent.flows.surroundings import Origin
@@ -33,6 +33,7 @@ from edgeagent.store import policy as policies
 from edgeagent.store.audit import Act, Stamp, Start
 from edgeagent.store.database import Database, Snapshot, Transaction
 from edgeagent.store.files import MIGRATIONS, DamagedFileError, LaterTablesError, MigrationError, set_aside
+from edgeagent.store.floormarks import found_beside
 from edgeagent.store.meta import Life, StoredFloor
 from edgeagent.store.outbox import NewEvent
 from edgeagent.values import dataclass
@@ -106,14 +107,7 @@ async def begun(store: Database, config: Config, clock: ProvenClock, key: bytes,
 def _life(tx: Transaction, before: Before, new: Epoch, time: EventTime) -> tuple[Life, list[Act]]:
     """The life that goes on, or a new one, with what is to be put on record of it."""
     present, mark, aside = meta.life(tx), before.mark, before.set_aside
-    head = audit.head(tx)
-    found = Found(
-        epoch=None if present is None else present.epoch,
-        previous=None if present is None else present.previous,
-        incarnation=meta.incarnation(tx),
-        audit_number=head.number,
-        hash_at_mark=None if mark is None else audit.hash_of(tx, mark.audit_number),
-    )
+    found = found_beside(tx, mark)
     reason = why_new(found, mark, is_damaged=aside is not None)
     if reason is None and present is not None:
         if mark is None:
