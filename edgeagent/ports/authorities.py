@@ -19,8 +19,8 @@ def believing(*, file: Path | None = None, text: str | None = None) -> ssl.SSLCo
     # What the default is, whoever built the interpreter has chosen.
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if file is not None or text is not None:
-        # From Python 3.13 on an authority has to be made by all of RFC 5280, as the system's are. One of a plain
-        # ``openssl req -x509`` does not say what its key is for, and would be refused once the machine is
-        # upgraded. It is believed because somebody has named it, and by each Python alike.
+        # From Python 3.13 on an authority has to be made by all of RFC 5280, as the system's are. One of a
+        # plain ``openssl req -x509`` does not say what its key is for, and would be refused once the machine
+        # is upgraded. It is believed because somebody has named it, and by each Python alike.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context

@@ -18,7 +18,7 @@ class Authority:
     Args:
         folder: where.
         name: what it is called.
-        says_its_use: whether its certificate says what its key is for; a plain ``openssl req -x509`` does not.
+        says_its_use: whether its certificate says what its key is for; ``openssl req -x509`` does not.
 
     Attributes:
         certificate: its certificate, for whoever is to trust it.
