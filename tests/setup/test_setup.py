@@ -27,7 +27,7 @@ from edgeagent.store.identity import IdentitySlots
 from tests.cli.building import Said, typed
 from tests.issuer.publishing import issuing
 from tests.support.agents import ROOT
-from tests.support.brokers import Mosquitto
+from tests.support.brokers import Mosquitto, free_port
 from tests.support.enrolled import Office, enrolling
 
 pytestmark = pytest.mark.requirement("H5")
@@ -74,8 +74,12 @@ class Machine:
 
     def types(self, *words: str) -> Said:
         where = ("--state-dir", str(self.folder / "state"), "--run-dir", str(self.folder / "run"))
+        return self.types_alone(*where, *words)
+
+    def types_alone(self, *words: str) -> Said:
+        """Type ``edgeagent setup`` and do not say where things are."""
         options = ("--user", getpass.getuser(), "--no-start")
-        return typed("--config", str(self.config), "setup", *where, *options, *words)
+        return typed("--config", str(self.config), "setup", *options, *words)
 
     def files(self) -> dict[str, bytes]:
         """Everything that is there."""
@@ -284,6 +288,63 @@ def test_a_hub_is_enrolled_anew_by_another_code_and_keeps_its_configuration(
     assert said.status == 0
     assert machine.slots.load() != before
     assert machine.config.read_bytes() == text
+
+
+def test_a_configuration_that_is_kept_says_where_the_new_identity_goes(
+    office: Office, machine: Machine
+) -> None:
+    machine.sets_up(code(office, "venue-31"))
+    asyncio.run(revoke(office, "venue-31"))
+    before, text = machine.slots.load(), machine.config.read_bytes()
+
+    said = machine.types_alone("--claim", claim_text(code(office, "venue-31")), "--yes")
+
+    assert said.status == 0, said.err
+    assert f"folders: {machine.config.parent}, {machine.folder / 'state'}" in said.out
+    assert machine.slots.load() != before
+    assert machine.config.read_bytes() == text
+
+
+@pytest.mark.requirement("R8")
+def test_a_configuration_that_is_kept_says_which_proxy_to_go_through(
+    office: Office, machine: Machine
+) -> None:
+    machine.sets_up(code(office, "venue-32"))
+    direct, claim = machine.config.read_text(), code(office, "venue-32")
+    nowhere = f'[cloud]\nproxy = "http://127.0.0.1:{free_port()}"'
+    machine.config.write_text(direct.replace("[cloud]", nowhere))
+    before = machine.slots.load()
+
+    without_it = machine.types_alone("--claim", claim_text(claim), "--yes")
+    unused = machine.slots.load()
+    machine.config.write_text(direct)
+    said = machine.types_alone("--claim", claim_text(claim), "--yes")
+
+    assert (without_it.status, "the same words go on from here" in without_it.err) == (1, True)
+    assert unused == before
+    assert said.status == 0, said.err
+    assert machine.slots.load() != before
+
+
+@pytest.mark.parametrize(
+    ("hub", "flag", "value", "line"),
+    [
+        ("venue-33", "--state-dir", "/srv/elsewhere", '[hub] state_dir = "/srv/elsewhere"'),
+        ("venue-34", "--run-dir", "/run/elsewhere", '[hub] run_dir = "/run/elsewhere"'),
+        ("venue-35", "--proxy", "http://127.0.0.1:9/", '[cloud] proxy = "http://127.0.0.1:9"'),
+    ],
+)
+def test_a_flag_that_says_otherwise_than_the_configuration_that_is_kept_takes_no_code(
+    office: Office, machine: Machine, hub: str, flag: str, value: str, line: str
+) -> None:
+    machine.sets_up(code(office, hub))
+    files, claim = machine.files(), code(office, hub)
+
+    refused = machine.types_alone("--claim", claim_text(claim), "--yes", flag, value)
+
+    assert (refused.status, line in refused.err) == (78, True)
+    assert machine.files() == files
+    assert machine.types_alone("--claim", claim_text(claim), "--yes").status == 0
 
 
 def test_check_says_what_is_missing_and_what_to_do(office: Office, machine: Machine) -> None:

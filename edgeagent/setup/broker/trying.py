@@ -51,7 +51,7 @@ def try_plan(plan: BrokerPlan, clock: Clock) -> None:
     if wanted is None:
         return
     with tempfile.TemporaryDirectory(prefix="edgeagent-broker-") as name:
-        logins = [access.login for access in plan.access[:_MOST_LOGINS]]
+        logins = list(dict.fromkeys(access.login for access in plan.access))[:_MOST_LOGINS]
         candidate = candidate_of(plan, wanted, Path(name), logins)
         with _running(candidate) as there:
             asyncio.run(_judge(plan, there, clock))
