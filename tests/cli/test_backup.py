@@ -11,13 +11,14 @@ from typing import Final
 
 import pytest
 
+from edgeagent.flows.store_health import RESTORE
 from edgeagent.ids import hub_id
-from edgeagent.store.connection import connect_writer
+from edgeagent.store.connection import connect_writer, cut_log
 from edgeagent.store.files import sole_owner
 from edgeagent.store.floorfile import FloorFile
-from edgeagent.store.side import LONGEST_LOG
+from edgeagent.store.side import LONGEST_LOG, Side
 from tests.cli.building import Said, typed
-from tests.support.stores import query
+from tests.support.stores import query, spoil_index
 from tests.vectors.databases.kept import HUB, KEPT, KEY, unpack
 
 pytestmark = pytest.mark.requirement("H1", "T8")
@@ -129,6 +130,26 @@ def test_a_long_log_of_an_agent_that_was_killed_comes_along(hub: Stopped) -> Non
         made = hub.created()
 
     assert (made / "hub.db").stat().st_size > LONGEST_LOG
+
+
+def test_what_health_advises_for_damage_is_what_works(hub: Stopped) -> None:
+    """Such as an index that does not fit its table: no copy of that is whole."""
+    with closing(connect_writer(hub.state / "hub.db")) as connection:
+        connection.execute("CREATE TABLE names (name TEXT PRIMARY KEY)")
+        connection.executemany("INSERT INTO names VALUES (?)", [(str(number),) for number in range(100)])
+        cut_log(connection)
+    made = hub.created()
+    spoil_index(hub.state / "hub.db", "names", b"42")
+    assert Side(hub.state / "hub.db").damage()
+    assert "not whole" in hub.types("create").err
+
+    assert "edgeagent backup restore" in RESTORE
+    assert "backup create" not in RESTORE
+    assert hub.types("restore", made.name, "--yes").status == 0
+
+    assert Side(hub.state / "hub.db").damage() == ""
+    [kept] = hub.state.glob("replaced-*")
+    assert Side(kept / "hub.db").damage()
 
 
 def test_they_are_listed_and_the_oldest_go(hub: Stopped) -> None:
