@@ -18,6 +18,7 @@ from typing import Final
 
 from edgeagent.adapters.mqtt.addresses import Address, Resolver, in_thread, look_up
 from edgeagent.adapters.mqtt.settings import MqttSettings, TlsSettings
+from edgeagent.ports.authorities import believing
 from edgeagent.ports.links import LinkError, Trouble, of_verification
 
 log = logging.getLogger(__name__)
@@ -66,8 +67,7 @@ async def _context(tls: TlsSettings) -> ssl.SSLContext:
 
 
 def _load(tls: TlsSettings) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=tls.ca)  # checks certificate and name
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context = believing(file=tls.ca)
     if tls.certificate is not None:
         # Without this an encrypted key would make OpenSSL ask on the terminal, for ever.
         context.load_cert_chain(tls.certificate, tls.key, password=lambda: b"")
