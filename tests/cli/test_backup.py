@@ -13,6 +13,7 @@ import pytest
 
 from edgeagent.flows.store_health import RESTORE
 from edgeagent.ids import hub_id
+from edgeagent.rights import acting_as
 from edgeagent.store.connection import connect_writer, cut_log
 from edgeagent.store.files import sole_owner
 from edgeagent.store.floorfile import FloorFile
@@ -280,3 +281,26 @@ def test_root_opens_what_it_may_and_writes_as_the_user_whose_state_it_is(tmp_pat
         assert {path.stat().st_uid for path in (hub.state, *hub.state.rglob("*"))} == {NOBODY}
         assert query(hub.state / "hub.db", "SELECT count(*) FROM audit WHERE kind = 'restored'") == [(1,)]
         assert os.geteuid() == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_who_may_not_read_a_backup_is_told_how_to_copy_it_before_one_is_made() -> None:
+    """Such as a member of the group whose members may have things done."""
+    with tempfile.TemporaryDirectory(prefix="edgeagent-") as folder:
+        Path(folder).chmod(0o755)
+        hub = Stopped(Path(folder))
+        unpack(KEPT[-1], hub.state)
+        hub.state.chmod(0o700)
+        before = hub.everything()
+
+        with acting_as(NOBODY, NOBODY):
+            said = hub.types("create", "--to", "/media/my stick", "--without-keys")
+            alone = hub.types("create")
+
+        assert (alone.status, alone.out) == (1, "")
+        assert "sudo edgeagent backup create\n" in alone.err
+        assert (said.status, said.out) == (1, "")
+        assert "nothing was made" in said.err
+        assert "sudo edgeagent backup create --to '/media/my stick' --without-keys" in said.err
+        assert hub.everything() == before
+        assert not (hub.state / "backups").exists()
