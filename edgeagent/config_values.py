@@ -36,6 +36,17 @@ def _collector(url: str) -> str:
     return address
 
 
+def _reachable(name: str) -> str:
+    """A name or address that can be looked up, and be found in a certificate."""
+    try:
+        name.encode("idna")
+    except UnicodeError:
+        raise ValueError("no name or address of a host: a part between dots is empty or too long") from None
+    if "\x00" in name:
+        raise ValueError("no name or address of a host")
+    return name
+
+
 def _place(text: str) -> str:
     """An address that cannot be listened to on the way, or an absolute path."""
     if text.startswith("/") and "\x00" not in text:
@@ -100,6 +111,7 @@ HostName = Annotated[
     Field(pattern=r"^([A-Za-z0-9]([A-Za-z0-9.-]{0,38}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,38}\])$"),
     Form("host name or address", "hub.lan"),
 ]
+Reachable = Annotated[str, AfterValidator(_reachable)]
 Url = Annotated[str, AfterValidator(_web_address), Form("web address", "https://queue.example.org")]
 Collector = Annotated[str, AfterValidator(_collector), Form("web address", "https://traces.example.org")]
 Place = Annotated[

@@ -30,7 +30,7 @@ from edgeagent.ports.crash import CrashPoint
 from edgeagent.store import audit, inbox, meta, outbox, receipts, stops
 from edgeagent.store import catalogue as catalogues
 from edgeagent.store import policy as policies
-from edgeagent.store.audit import Act, Stamp
+from edgeagent.store.audit import Act, Stamp, Start
 from edgeagent.store.database import Database, Snapshot, Transaction
 from edgeagent.store.files import MIGRATIONS, DamagedFileError, LaterTablesError, MigrationError, set_aside
 from edgeagent.store.floormarks import found_beside
@@ -81,7 +81,8 @@ async def begun(store: Database, config: Config, clock: ProvenClock, key: bytes,
     wall = clock.wall()
     new = new_epoch((wall.best - EPOCH) // timedelta(milliseconds=1), random.getrandbits(32))
     stamp = Stamp(timestamp_text(wall.best), wall.source)
-    about = {"version": version("edgeagent"), "boot": clock.boot_id}
+    start = Start(config.hub.id, version("edgeagent"))
+    about = {"version": start.version, "boot": clock.boot_id}
     time = EventTime.of(wall, clock.boot())
 
     def begin(tx: Transaction) -> Origin:
@@ -91,6 +92,7 @@ async def begun(store: Database, config: Config, clock: ProvenClock, key: bytes,
         life, acts = _life(tx, before, new, time)
         used = 0 if before.mark is None else before.mark.incarnation
         incarnation = meta.next_incarnation(tx, after=used)
+        meta.note_start(tx, start)
         acts.append(_act(AuditKind.STARTED, config.hub.id, {**about, "incarnation": incarnation}))
         audit.append(tx, acts, stamp)
         told = {**about, "key": key.hex(), "reason": life.reason, "previous": life.previous}

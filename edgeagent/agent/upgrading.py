@@ -89,7 +89,7 @@ def _version(path: Path) -> str:
     """The edgeagent that worked with a database last; empty where it does not say."""
     try:
         with closing(connect_reader(path)) as connection:
-            started = audit.last_start(Snapshot(connection))
+            started = meta.last_start(Snapshot(connection))
     except (sqlite3.Error, AgentError, ValueError):
         return ""
     return "" if started is None else started.version

@@ -21,10 +21,13 @@ _ADVICE: Final = {
     Fault.READ_ONLY: "dmesg says why; it goes on by itself once it may write, or stop it and mount anew",
     Fault.FAILED_SYNC: "dmesg; replace the disk or card soon; it goes on by itself while writes succeed",
     Fault.IO: "dmesg; check the disk, its cable or card; it goes on by itself once writes succeed",
-    Fault.DAMAGED: "stop the agent and start it: the file is set aside; or edgeagent backup restore",
+    Fault.DAMAGED: "stop the agent and start it: it sets aside what it finds; else edgeagent backup restore",
     Fault.BUSY: "find the program with fuser -v on hub.db, and end it",
 }
-RESTORE: Final = "edgeagent backup create keeps what is left; then edgeagent backup restore an earlier one"
+RESTORE: Final = (
+    "edgeagent backup list; then systemctl stop edgeagent, and edgeagent backup restore one made before: "
+    "what is here is kept beside it as replaced-..."
+)
 """What to do about damage while the database takes writes: a start may not see it in its short look."""
 
 

@@ -338,7 +338,7 @@ def _described(part: Path, wish: Wish, links: list[BackupLink]) -> Manifest:
         with closing(connect_reader(part / DATABASE)) as connection:
             db = Snapshot(connection)
             [(tables,)] = connection.execute("PRAGMA user_version").fetchall()
-            life, started = meta.life(db), audit.last_start(db)
+            life, started = meta.life(db), meta.last_start(db)
             incarnation, number = meta.incarnation(db), audit.head(db).number
     except (sqlite3.Error, AgentError, ValueError) as why:
         raise StorageError(f"the copy cannot be read: {why}") from why

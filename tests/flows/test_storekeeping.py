@@ -154,6 +154,35 @@ async def test_all_pages_are_looked_at_once_a_month_and_damage_is_critical(tmp_p
         assert check.advice
 
 
+async def test_damage_that_was_found_is_still_critical_after_a_restart_until_it_is_gone(
+    tmp_path: Path,
+) -> None:
+    async with operated_hub(tmp_path, "dev-1") as desk:
+        keeper, hub = desk.health.keeping, desk.hub
+        await hub.store.write(put_names)
+        await hub.store.checkpoint()
+        spoil_index(hub.path, "names", b"42")
+        desk.clock.passes(CHECK_EVERY)
+        await keeper.look()
+        assert hub.store.is_checked, "what a start looks at is well"
+
+        async with keeping(hub) as after:
+            await eventually(lambda: after.damage)
+            health = replace(desk.health, keeping=after)
+            assert (await check_of(health, "database")).level is Level.CRITICAL
+            await after.look()
+            assert (await check_of(health, "database")).level is Level.CRITICAL
+
+            await hub.store.write(lambda tx: tx.execute("REINDEX names"))
+            desk.clock.passes(CHECK_EVERY)
+            await after.look()
+            assert (await check_of(health, "database")).level is Level.OK
+
+        mended = StoreKeeping(hub.store, Beside(hub.store), hub.around)
+        await mended.recall()
+        assert mended.damage == ""
+
+
 @pytest.mark.requirement("O4", "O5")
 async def test_damage_that_only_the_look_at_all_pages_finds_calls_for_a_person(tmp_path: Path) -> None:
     async with operated_hub(tmp_path, "dev-1") as desk:

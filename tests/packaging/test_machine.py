@@ -227,7 +227,7 @@ def _refused_to_go_back(hub: Container, epoch: str) -> None:
 def _removed(hub: Container) -> None:
     typed(hub, REMOVING[0])
 
-    assert hub.run("sh", "-c", "ls /opt; ls /usr/bin/edgeagent", check=False).stdout == ""
+    assert hub.run("sh", "-c", "ls -d /opt/* /usr/bin/edgeagent /run/edgeagent", check=False).stdout == ""
     assert hub.run("pgrep", "-f", "/opt/edgeagent", check=False).stdout == ""
     for kept in ("/etc/edgeagent/config.toml", "/etc/default/edgeagent", "/var/lib/edgeagent/hub.db"):
         hub.run("test", "-f", kept)
@@ -258,6 +258,7 @@ def _purged(hub: Container) -> None:
 
     typed(hub, REMOVING[1])
 
+    assert hub.run("test", "-e", "/run/edgeagent", check=False).returncode == 1
     assert hub.run("find", "/var/lib/edgeagent", "-printf", "%u %y %p").stdout == "root d /var/lib/edgeagent"
     hub.run("sh", "-c", "umount /var/lib/edgeagent && rmdir /var/lib/edgeagent")
     assert hub.run("getent", "passwd").stdout.count("edgeagent") == 0

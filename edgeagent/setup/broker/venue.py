@@ -11,7 +11,7 @@ from edgeagent.core.epochs import why_new
 from edgeagent.core.profile.access import Access, access_of
 from edgeagent.core.profile.compile import CompiledDevice, Gateway, compile_device
 from edgeagent.core.profile.match import Matcher
-from edgeagent.errors import RejectedError
+from edgeagent.errors import ConfigurationError, RejectedError
 from edgeagent.ids import DeviceId, Epoch
 from edgeagent.store import devices as rows
 from edgeagent.store.database import Snapshot
@@ -86,7 +86,7 @@ def venue(config: Config, path: Path) -> Venue:
     """
     profiles, gateway = settings.profiles(config, path), Gateway(config.hub.id)
     devices, left_out, epoch = [], [], None
-    if config.database.exists():
+    if _is_there(config.database):
         mark = FloorFile(config.hub.state_dir, config.hub.id).read()
         with read_only(config.database) as db:
             admitted, epoch = rows.load(db), _epoch(db, mark)
@@ -101,6 +101,13 @@ def venue(config: Config, path: Path) -> Venue:
 def _epoch(db: Snapshot, mark: FloorMark | None) -> Epoch | None:
     found = found_beside(db, mark)
     return found.epoch if why_new(found, mark, is_damaged=False) is None else None
+
+
+def _is_there(database: Path) -> bool:
+    try:
+        return database.exists()
+    except OSError as why:  # we may not even look
+        raise ConfigurationError(f"cannot read {database}: {why.strerror}") from why
 
 
 def _compiled(row: rows.Admitted, profiles: Mapping[str, DeviceProfile], gateway: Gateway) -> CompiledDevice:

@@ -15,6 +15,7 @@ from edgeagent.store.database import Transaction
 from edgeagent.store.floorfile import FloorFile
 from edgeagent.store.meta import Life
 from tests.setup.broker.building import OTHER, PLUG, admits, forgets, in_force, planned
+from tests.support.agents import AgentProcess
 from tests.support.device import Device
 from tests.support.own_broker import OwnBroker
 from tests.support.stores import HUB_MIGRATIONS, use
@@ -199,3 +200,29 @@ def test_rules_that_somebody_has_changed_are_not_taken_for_what_a_lost_device_ma
         apply_plan(planned(config), broker, restart=False)
 
     assert broker.files() == before
+
+
+def test_a_hub_at_work_tells_a_device_that_was_forgotten_from_one_that_its_new_database_misses(
+    broker: OwnBroker, tmp_path: Path
+) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    agent = AgentProcess(folder, broker.sections)
+    try:
+        in_force(agent.config, broker)
+        agent.start()
+        for plug, topic in zip(PLUGS, ("plug-1", "plug-2"), strict=True):
+            agent.admit_by_hand(plug, "tasmota", topic=topic)
+            add_login(agent.config, broker, device_id(plug), None, {})
+        assert agent.run("devices", "forget", OTHER).returncode == 0
+        apply_plan(planned(agent.config), broker, restart=False)
+        assert logins(agent.config) == [PLUG]
+
+        agent.stop()
+        agent.database.rename(agent.database.with_name("set-aside"))
+        agent.start()
+        apply_plan(planned(agent.config), broker, restart=False)
+        assert logins(agent.config) == [PLUG]
+        assert len(told(agent.config, f"the login {PLUG} stays")) == 1
+    finally:
+        agent.close()
