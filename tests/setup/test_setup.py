@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -23,12 +24,15 @@ from edgeagent.contracts.claim import Claim, claim_text
 from edgeagent.contracts.reports.setup import SetupReport
 from edgeagent.core.certificates import read_chain, serial_text
 from edgeagent.ids import hub_id
+from edgeagent.ports.crash import CrashPoint
 from edgeagent.store.identity import IdentitySlots
 from tests.cli.building import Said, typed
 from tests.issuer.publishing import issuing
 from tests.support.agents import ROOT
 from tests.support.brokers import Mosquitto, free_port
 from tests.support.enrolled import Office, enrolling
+
+DEATHS: Final = (CrashPoint.CERTIFICATE_GIVEN, CrashPoint.CERTIFICATE_STORED, CrashPoint.CERTIFICATE_SHOWN)
 
 pytestmark = pytest.mark.requirement("H5")
 
@@ -597,8 +601,7 @@ def test_killed_anywhere_the_same_words_go_on_and_there_is_one_certificate(
     office: Office, machine: Machine
 ) -> None:
     claim, keys = code(office, "venue-14"), set()
-    deaths = ("certificate_given", "certificate_stored", "certificate_shown", "identity", "configuration")
-    for death in deaths:
+    for death in (*DEATHS, "identity", "configuration"):
         died = subprocess.run(
             [sys.executable, "-m", "tests.support.crash_setup", machine.folder, death, str(machine.broker)],
             input=claim_text(claim),

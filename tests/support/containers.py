@@ -215,6 +215,9 @@ class Container:
         )
         if check:
             said = f"{ended.stdout}{ended.stderr}"
+            if ended.returncode and command[0] == "systemctl":
+                # Why is in the journal, which goes with the machine.
+                said += self.run("journalctl", "--no-pager", "--lines=60", check=False).stdout
             assert ended.returncode == 0, f"{command} ended with {ended.returncode}: {said}"
         return ended
 
