@@ -106,8 +106,13 @@ def section_of(field: FieldInfo) -> type[BaseModel] | None:
 
 def value_of(config: BaseModel, key: Key) -> JsonValue:
     """What a key comes to; None where it, or its section, is absent. Secrets are in no key."""
+    return value_at(config, key.name)
+
+
+def value_at(config: BaseModel, name: str) -> JsonValue:
+    """What a key or a whole section comes to, by its name; None where it is absent."""
     value: JsonValue = config.model_dump(mode="json")
-    for step in key.name.split("."):
+    for step in name.split("."):
         value = value.get(step) if isinstance(value, dict) else None
     return value
 

@@ -1,6 +1,7 @@
 """What a value of the configuration may be: the types of its keys, each with a few words and an example."""
 
 import re
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import urlsplit
@@ -35,6 +36,17 @@ def _collector(url: str) -> str:
     return address
 
 
+def _reachable(name: str) -> str:
+    """A name or address that can be looked up, and be found in a certificate."""
+    try:
+        name.encode("idna")
+    except UnicodeError:
+        raise ValueError("no name or address of a host: a part between dots is empty or too long") from None
+    if "\x00" in name:
+        raise ValueError("no name or address of a host")
+    return name
+
+
 def _place(text: str) -> str:
     """An address that cannot be listened to on the way, or an absolute path."""
     if text.startswith("/") and "\x00" not in text:
@@ -60,6 +72,15 @@ def _with_port(text: str) -> str:
     return text
 
 
+def _on_loopback(text: str) -> str:
+    """An address of this machine that there can be; that it looks like one, the pattern has seen to."""
+    try:
+        ip_address(text.rpartition(":")[0].strip("[]"))
+    except ValueError:
+        raise ValueError("not an address of this machine") from None
+    return text
+
+
 FilePath = Annotated[Path, BeforeValidator(_as_path), Form("path", "ca.pem")]
 Folder = Annotated[Path, BeforeValidator(_as_path), Form("path of a folder", "/srv/edgeagent")]
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -67,6 +88,7 @@ Listen = Annotated[
     str,
     Field(pattern=r"^(127(\.[0-9]{1,3}){3}|\[::1\]):[0-9]{1,5}$"),
     AfterValidator(_with_port),
+    AfterValidator(_on_loopback),
     Form("loopback address and port", "127.0.0.1:9464"),
 ]
 LanListen = Annotated[
@@ -89,6 +111,7 @@ HostName = Annotated[
     Field(pattern=r"^([A-Za-z0-9]([A-Za-z0-9.-]{0,38}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,38}\])$"),
     Form("host name or address", "hub.lan"),
 ]
+Reachable = Annotated[str, AfterValidator(_reachable)]
 Url = Annotated[str, AfterValidator(_web_address), Form("web address", "https://queue.example.org")]
 Collector = Annotated[str, AfterValidator(_collector), Form("web address", "https://traces.example.org")]
 Place = Annotated[

@@ -67,10 +67,16 @@ def check_private(path: Path) -> None:
 def check_unchanged(path: Path) -> None:
     """See that not just anybody on this machine may change a file on which trust rests.
 
+    One that cannot be looked at is left to whoever reads it.
+
     Raises:
         ConfigurationError: anybody may.
     """
-    if path.exists() and path.stat().st_mode & stat.S_IWOTH:
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # not ``exists``: that raises where we may not even look
+        return
+    if mode & stat.S_IWOTH:
         raise ConfigurationError(f"anybody may change {path}: chmod o-w {path}")
 
 

@@ -21,6 +21,7 @@ from edgeagent.config_values import (
     Listen,
     Place,
     Port,
+    Reachable,
     UnixName,
     Url,
 )
@@ -66,7 +67,7 @@ class TlsSection(Contract):
     key_file: FilePath | None = Field(
         default=None, description="The key of our certificate.", examples=["broker-key.pem"]
     )
-    server_name: str | None = Field(
+    server_name: Reachable | None = Field(
         default=None,
         description="The name in its certificate, if not the host.",
         examples=["broker.example.org"],
@@ -103,7 +104,7 @@ class ManagedSection(Contract):
 class BrokerSection(Contract):
     """The hub's MQTT broker."""
 
-    host: str = Field(default="127.0.0.1", min_length=1, max_length=253, description="Name or address.")
+    host: Reachable = Field(default="127.0.0.1", min_length=1, max_length=253, description="Name or address.")
     port: Port = Field(default=1883, description="TCP port.")
     username: str | None = Field(
         default=None, max_length=64, description="To log in as.", examples=["edgeagent"]

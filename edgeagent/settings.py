@@ -6,7 +6,7 @@ is told with its name before anything starts.
 
 import grp
 import pwd
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -314,15 +314,23 @@ def profiles(config: Config, path: Path) -> Mapping[str, DeviceProfile]:
     directory = _near(path, config.profiles.directory)
     if directory is None:
         return known
-    own = sorted(directory.glob("*.toml"))[: _MOST_PROFILES + 1]
-    if not directory.is_dir() or len(own) > _MOST_PROFILES:
-        raise ConfigurationError(f"{directory} is no folder of at most {_MOST_PROFILES} profiles")
-    for file in own:
+    for file in _own_profiles(directory):
         profile = _own_profile(file, load)
         if profile.id in known:
             raise ConfigurationError(f"{file}: there is a profile {profile.id!r} already")
         known[profile.id] = profile
     return known
+
+
+def _own_profiles(directory: Path) -> Sequence[Path]:
+    try:
+        # Not ``glob``: that finds nothing where we may not look.
+        own = sorted(file for file in directory.iterdir() if file.name.endswith(".toml"))
+    except OSError as why:
+        raise ConfigurationError(f"cannot read {directory}, the folder of profiles: {why.strerror}") from why
+    if len(own) > _MOST_PROFILES:
+        raise ConfigurationError(f"{directory} is no folder of at most {_MOST_PROFILES} profiles")
+    return own
 
 
 def _own_profile(file: Path, load: Callable[[bytes], DeviceProfile]) -> DeviceProfile:

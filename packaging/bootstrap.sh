@@ -96,7 +96,8 @@ need_environment() {
     extras=$(IFS=-; printf '%s' "$*")
     stamp=".venv/edgeagent-$(cat pyproject.toml packaging/bootstrap.sh | sha256sum | cut -c1-16)"
     for mark in "$stamp-$extras" "$stamp-test"; do
-        [ -e "$mark" ] && .venv/bin/python -c '' 2>/dev/null && return 0
+        # A library is asked for: when Debian's Python becomes another one, none of those in .venv is seen any more.
+        [ -e "$mark" ] && .venv/bin/python -c 'import pydantic' 2>/dev/null && return 0
     done
     .venv/bin/python -m pip --version >/dev/null 2>&1 || make_environment || return
     say "fetching Python packages into .venv (once)"

@@ -1,8 +1,10 @@
 """What a start makes of the database that it finds and of the mark beside it."""
 
+import asyncio
 import json
 from datetime import timedelta
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from edgeagent import config as configuration
 from edgeagent.agent.beginning import Before, begun, least_policy_version
 from edgeagent.clock import BUILT_AT, FloorSource, ProvenClock
 from edgeagent.config import Config
+from edgeagent.contracts.backup import Why
 from edgeagent.contracts.event import EventType, Stream
 from edgeagent.contracts.floormark import EpochReason, FloorMark
 from edgeagent.contracts.order import Verb
@@ -21,8 +24,11 @@ from edgeagent.core.stops import Standing
 from edgeagent.ids import digest, hub_id, new_epoch
 from edgeagent.store import audit, meta, outbox, policy, stops
 from edgeagent.store import catalogue as catalogues
+from edgeagent.store.audit import Act, Stamp
+from edgeagent.store.backups import Backups, Wish
 from edgeagent.store.database import Database
 from edgeagent.store.meta import Life, StoredFloor
+from edgeagent.store.side import Side
 from tests.core.test_catalogue import artifact
 from tests.support.clocks import NOON, ManualReadings
 
@@ -77,6 +83,25 @@ async def test_a_second_start_goes_on(store: Database, config: Config) -> None:
 
     assert (second.epoch, second.incarnation) == (first.epoch, 2)
     assert (await kinds(store)).count(AuditKind.EPOCH_BEGUN) == 1
+
+
+@pytest.mark.requirement("H1")
+async def test_a_backup_knows_whose_it_is_when_the_trail_has_dropped_the_start(
+    store: Database, config: Config
+) -> None:
+    """An agent that runs for longer than its trail is kept."""
+    await begun(store, config, clock(), KEY, Before())
+    later = Act(kind=AuditKind.BACKED_UP, subject="an earlier one", actor="uid:0", detail={})
+    last = await store.write(lambda tx: audit.append(tx, [later], Stamp("2026-12-01T00:00:00Z", "kernel")))
+    await store.write(partial(audit.drop, upto=last.number - 1))
+    assert AuditKind.STARTED not in await kinds(store)
+
+    wish = Wish(why=Why.UPGRADE, made_at=NOON, version="unknown", tables_after=99)
+    backup = await asyncio.to_thread(Backups(store.path.parent).make, Side(store.path), wish)
+
+    assert backup.manifest is not None
+    assert (backup.manifest.hub, backup.manifest.version) == (HUB, version("edgeagent"))
+    assert backup.name.startswith(f"pre-0099-from-{version('edgeagent')}-")
 
 
 async def test_a_lost_database_takes_over_what_the_mark_remembers(store: Database, config: Config) -> None:

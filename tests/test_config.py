@@ -221,12 +221,30 @@ def test_a_fifo_holds_up_nobody(path: Path) -> None:
             "8: broker.port: has to be a whole number without quotes, like port = 1883",
         ),
         ("[broker]\nhost = 5", '8: broker.host: has to be text in quotes, like host = "127.0.0.1"'),
+        (
+            '[broker]\nhost = "hub\\u0000.lan"',
+            '8: broker.host: no name or address of a host, like host = "127.0.0.1"',
+        ),
+        *(
+            (
+                f'[broker.tls]\nserver_name = "{name}"',
+                (
+                    "8: broker.tls.server_name: no name or address of a host: a part between dots is empty "
+                    'or too long, like server_name = "broker.example.org"'
+                ),
+            )
+            for name in ("hub..lan", ".hub.lan", "h" * 64)
+        ),
         ("[broker]\ntls = 5", "8: broker.tls: has to be a section: [broker.tls]"),
         ("[[broker]]\nport = 1", "7: broker: has to be a section: [broker]"),
         ("[web]\nlisten = 5", '8: web.listen: has to be text in quotes, like listen = "127.0.0.1:9464"'),
         (
             '[web]\nlisten = "80"',
             '8: web.listen: is not written as it has to be, like listen = "127.0.0.1:9464"',
+        ),
+        (
+            '[web]\nlisten = "127.0.0.256:80"',
+            '8: web.listen: not an address of this machine, like listen = "127.0.0.1:9464"',
         ),
         (
             '[web]\nlisten = "127.0.0.1:99999"',

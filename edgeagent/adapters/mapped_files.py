@@ -4,6 +4,10 @@ A start runs through much code of the libraries that an idle agent never comes b
 it mapped as long as nobody else wants the room. Only what the file has as well goes: parts of the program and
 of shared libraries of which no page was ever written. Python never unloads a library, so that such a part is
 still the same one when the kernel is told.
+
+What the loader wrote before it closed a part to writing is in no file, and to let go of it is the end of the
+process. The kernel counts such a page as anonymous while it is in memory and as swap while it is not. Where
+it counts neither nothing was written, and nothing is written later: only closed parts are taken.
 """
 
 import ctypes
@@ -43,11 +47,14 @@ def let_go(process: Path = _PROCESS) -> int:
 def unchanged(smaps: Iterable[str], program: str) -> Iterator[range]:
     """The addresses of each part of program files of which no page was written, by ``smaps`` of proc(5)."""
     part: range | None = None
+    in_memory: str | None = None
     for line in smaps:
         name, *rest = line.split(maxsplit=5)
         if not name.endswith(":"):
-            part = _of_program(name, rest, program)
-        elif part is not None and name == "Anonymous:" and rest[0] == "0":
+            part, in_memory = _of_program(name, rest, program), None
+        elif name == "Anonymous:":
+            in_memory = rest[0]
+        elif part is not None and name == "Swap:" and in_memory == rest[0] == "0":
             yield part
 
 

@@ -21,7 +21,7 @@ from edgeagent.contracts.floormark import FloorMark
 from edgeagent.contracts.order import Verb
 from edgeagent.contracts.scalars import timestamp_text
 from edgeagent.core.audit_chain import AuditKind
-from edgeagent.core.epochs import Found, why_new
+from edgeagent.core.epochs import why_new
 from edgeagent.core.stops import Standing
 from edgeagent.errors import BrokenInvariantError, ConfigurationError
 from edgeagent.flows.surroundings import Origin
@@ -30,9 +30,10 @@ from edgeagent.ports.crash import CrashPoint
 from edgeagent.store import audit, inbox, meta, outbox, receipts, stops
 from edgeagent.store import catalogue as catalogues
 from edgeagent.store import policy as policies
-from edgeagent.store.audit import Act, Stamp
+from edgeagent.store.audit import Act, Stamp, Start
 from edgeagent.store.database import Database, Snapshot, Transaction
 from edgeagent.store.files import MIGRATIONS, DamagedFileError, LaterTablesError, MigrationError, set_aside
+from edgeagent.store.floormarks import found_beside
 from edgeagent.store.meta import Life, StoredFloor
 from edgeagent.store.outbox import NewEvent
 from edgeagent.values import dataclass
@@ -80,7 +81,8 @@ async def begun(store: Database, config: Config, clock: ProvenClock, key: bytes,
     wall = clock.wall()
     new = new_epoch((wall.best - EPOCH) // timedelta(milliseconds=1), random.getrandbits(32))
     stamp = Stamp(timestamp_text(wall.best), wall.source)
-    about = {"version": version("edgeagent"), "boot": clock.boot_id}
+    start = Start(config.hub.id, version("edgeagent"))
+    about = {"version": start.version, "boot": clock.boot_id}
     time = EventTime.of(wall, clock.boot())
 
     def begin(tx: Transaction) -> Origin:
@@ -90,6 +92,7 @@ async def begun(store: Database, config: Config, clock: ProvenClock, key: bytes,
         life, acts = _life(tx, before, new, time)
         used = 0 if before.mark is None else before.mark.incarnation
         incarnation = meta.next_incarnation(tx, after=used)
+        meta.note_start(tx, start)
         acts.append(_act(AuditKind.STARTED, config.hub.id, {**about, "incarnation": incarnation}))
         audit.append(tx, acts, stamp)
         told = {**about, "key": key.hex(), "reason": life.reason, "previous": life.previous}
@@ -104,14 +107,7 @@ async def begun(store: Database, config: Config, clock: ProvenClock, key: bytes,
 def _life(tx: Transaction, before: Before, new: Epoch, time: EventTime) -> tuple[Life, list[Act]]:
     """The life that goes on, or a new one, with what is to be put on record of it."""
     present, mark, aside = meta.life(tx), before.mark, before.set_aside
-    head = audit.head(tx)
-    found = Found(
-        epoch=None if present is None else present.epoch,
-        previous=None if present is None else present.previous,
-        incarnation=meta.incarnation(tx),
-        audit_number=head.number,
-        hash_at_mark=None if mark is None else audit.hash_of(tx, mark.audit_number),
-    )
+    found = found_beside(tx, mark)
     reason = why_new(found, mark, is_damaged=aside is not None)
     if reason is None and present is not None:
         if mark is None:

@@ -17,12 +17,12 @@ from edgeagent.agent.running import Agent
 from edgeagent.agent.starting import Starting, starting
 from edgeagent.clock import SystemTime
 from edgeagent.config import Config
-from edgeagent.errors import StorageError
+from edgeagent.errors import StorageError, TransientError
 from edgeagent.ports.crash import CrashPoints
 from edgeagent.rights import refuse_root
 from edgeagent.settings import fetching_folder
 from edgeagent.store.database import Database
-from edgeagent.store.files import sole_owner
+from edgeagent.store.files import HeldError, sole_owner
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +30,12 @@ T = TypeVar("T")
 _TRY_AGAIN: Final = 5.0
 
 
+class _OccupiedError(TransientError):
+    """Another edgeagent works on the state, such as a backup typed while no agent ran."""
+
+
 async def _patiently(begin: Callable[[], Awaitable[T]], stop: asyncio.Event, start: Starting) -> T | None:
-    """Begin as soon as the disk takes writes; None when we are told to stop before.
+    """Begin as soon as the disk takes writes and nobody holds it; None when we are told to stop before.
 
     Were it left to systemd to try again, each try would wear the disk with a start of its own.
     """
@@ -39,10 +43,11 @@ async def _patiently(begin: Callable[[], Awaitable[T]], stop: asyncio.Event, sta
     while not stop.is_set():
         try:
             return await begin()
-        except StorageError as why:
-            if told != (told := str(why)):
-                log.error("the disk does not let us start", extra={"why": told})  # noqa: TRY400 - no bug
-            if not start.waits(f"the disk does not let us start: {told}"):
+        except (StorageError, _OccupiedError) as why:
+            words = f"the disk does not let us start: {why}" if isinstance(why, StorageError) else str(why)
+            if told != (told := words):
+                log.error("the start waits", extra={"why": told})  # noqa: TRY400 - no bug
+            if not start.waits(told):
                 raise
         with suppress(TimeoutError):
             async with asyncio.timeout(_TRY_AGAIN):
@@ -83,12 +88,19 @@ async def _begin(
     config: Config, path: Path, crash: CrashPoints, stop: asyncio.Event, held: ExitStack
 ) -> tuple[Agent, Database] | None:
     """Take the lock, which ``held`` keeps, open the database and build the agent; None when told to stop."""
+    manager = ServiceManager.from_environment()
 
     async def locked() -> bool:
-        held.enter_context(sole_owner(config.hub.state_dir / "agent.lock"))
+        try:
+            held.enter_context(sole_owner(config.hub.state_dir / "agent.lock"))
+        except HeldError as why:
+            # Its exit status is final for a unit: a backup that was running would end the agent for good.
+            if manager.listens:
+                raise _OccupiedError(str(why)) from why
+            raise
         return True
 
-    async with starting(ServiceManager.from_environment(), SystemTime().boot) as start:
+    async with starting(manager, SystemTime().boot) as start:
         start.at("the database")
         if await _patiently(locked, stop, start) is None:
             return None

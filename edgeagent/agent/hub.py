@@ -22,7 +22,7 @@ from edgeagent.agent.artifacts import fetching, file_checks
 from edgeagent.agent.beginning import Before, begun, least_policy_version
 from edgeagent.agent.commands import Commands
 from edgeagent.agent.disk import disk
-from edgeagent.agent.doors import open_doors
+from edgeagent.agent.doors import WebDoor, open_doors
 from edgeagent.agent.drills import drills
 from edgeagent.agent.files import both, images_of, lan_files
 from edgeagent.agent.identity import identity
@@ -160,9 +160,8 @@ class Hub:
 
     async def join(self, clock: ProvenClock, worlds: Worlds, settling: Settling) -> Agent:
         """Build the flows and doors."""
-        store, around, config = self.store, self.around, self.config
-        devices, key = worlds.devices, settling.key
-        confirmations = Confirmations(clock)
+        store, around, config, devices = self.store, self.around, self.config, worlds.devices
+        confirmations, web = Confirmations(clock), WebDoor(config)
         ingest = Ingest(store, self.bus, devices, confirmations, around, settings.ingest_settings(config))
         self.again.adopts(settings.ingest_settings, ingest.adopt)
         time = timing(store, clock, self.queue, worlds.trust, around, self.keeping)
@@ -172,29 +171,30 @@ class Hub:
         flows |= {"broker-watch": watch.run, **self._attend(devices, confirmations)}
         flows["tallies"] = (tallies := Tallies(store, around)).run
         flows["serving"] = (serving := Serving(store, around)).run
-        record = trail(store, key, around, config, self.again)
+        record = trail(store, settling.key, around, config, self.again)
         site = lan_files(config, serving, around)
         images = images_of(site, worlds, self.files)
         commands = await self._commands(worlds, settling, confirmations, tallies, flows, images)
         kept = disk(store, around, config, self.again)
-        lookout = self._lookout(tallies, flows)
+        lookout = self._lookout(tallies, flows, web)
         health = Looking(config, store, self.bus, around).health(
             worlds, ingest, kept.keeping, lookout, watch, (time, commands.outside)
         )
         operator = HubOperator(health, clock, commands.local)
         view = shown(config, operator, commands)
-        flows |= {**told(config, operator), **view.flows, "alerts": Alerts(store, around, health.report).run}
+        flows |= {**told(config, operator), **view.flows, **web.flows}
+        flows["alerts"] = Alerts(store, around, health.report).run
         routes = [*commands.routes(), *clock_routes(time.desk), *fetch_routes(self.files)]
         routes += [*self._artifacts(worlds.trust), *support_routes(StoreFacts(store.path, around.metrics))]
         for part in (record, kept, self.again):
             flows |= part.flows
             routes += part.routes
-        doors = [*await open_doors(config, operator, routes, view.page), *await self._further(commands)]
+        doors = await open_doors(config, operator, routes, view.page, web)
         return Agent(
             store,
             around,
             flows,
-            [commands.drills, *doors, *site],
+            [commands.drills, *doors, *await self._further(commands), *site],
             last_words=both(tallies.last_words, serving.last_words),
             sign_head=record.checkpoints.sign,
             last=time.last,
@@ -217,7 +217,7 @@ class Hub:
         await door.open()
         return [door, *queue]
 
-    def _lookout(self, tallies: Tallies, flows: dict[str, Flow]) -> Lookout:
+    def _lookout(self, tallies: Tallies, flows: dict[str, Flow], web: WebDoor) -> Lookout:
         """Build what watches the work, and, if there is a cloud, what sends the outbox up; add flows."""
         store, around, uplink = self.store, self.around, None
         if self.queue is not None:
@@ -227,7 +227,7 @@ class Hub:
         flows |= trace_flows(self.config, store, around)
         flows["artifacts"] = self.files.run
         certificates = settings.certificate_files(self.config, self.path)
-        further = [*file_checks(self.config, self.files), self.again.check]
+        further = [*file_checks(self.config, self.files), self.again.check, *web.checks]
         further += shown_certificates(self.queue, around.clock)
         further += identity(self.config, self.path, store, around, self.queue, flows)
         return Lookout(store, around, uplink, tallies, certificates, further)

@@ -37,9 +37,10 @@ _PAGES: Final = timedelta(minutes=1)
 _WAY: Final = timedelta(minutes=5)
 
 
-def probes(config: Config, clock: Clock) -> Sequence[Probe]:
+def probes(config: Config, clock: Clock, keeping: StoreKeeping) -> Sequence[Probe]:
     """Build what may hang."""
     folder, kernel, started = config.hub.state_dir, Kernel(), clock.boot()
+    pages = PageLook(config.database)
 
     def machine() -> Sequence[Check]:
         up = clock.boot()
@@ -48,7 +49,7 @@ def probes(config: Config, clock: Clock) -> Sequence[Probe]:
     looks = [
         Probe("disk", partial(disk_checks, folder), clock, every=_DISK),
         Probe("memory", machine, clock, every=_MACHINE),
-        Probe("pages", partial(page_checks, PageLook(config.database)), clock, every=_PAGES),
+        Probe("pages", lambda: page_checks(pages, keeping.damage), clock, every=_PAGES),
     ]
     if config.cloud is not None:
         way = WayToCloud(config.cloud.url, config.cloud.proxy, addresses, knock)
@@ -92,7 +93,7 @@ class Looking:
             lookout=lookout,
             started=self.around.clock.boot(),
             workers=None if outside is None else outside.presence,
-            probes=probes(self.config, self.around.clock),
+            probes=probes(self.config, self.around.clock, keeping),
         )
 
 

@@ -4,14 +4,15 @@
     file broken   ──> nothing is changed; log, health and the trail say so
 
 Which keys can change is the word of ``sections``. Secrets, such as a token, are read again whether or not
-their key has changed. All new settings are made before the first is handed over, so that a secret that cannot
-be read changes nothing either.
+their key has changed. One that is meant for another than the agent speaks to until its restart waits for that
+restart too: at once it would be shown to whom it is not meant for. All new settings are made before the first
+is handed over, so that a secret that cannot be read changes nothing either.
 """
 
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -28,7 +29,7 @@ from edgeagent.adapters.mqtt.bus import MqttBus
 from edgeagent.adapters.systemd import ServiceManager
 from edgeagent.agent.running import Flow
 from edgeagent.config import Config
-from edgeagent.config_keys import Key, all_keys, value_of, with_values
+from edgeagent.config_keys import Key, all_keys, value_at, value_of, with_values
 from edgeagent.contracts.reports.configuration import ConfigurationReport
 from edgeagent.contracts.reports.health import Check, Level
 from edgeagent.core.audit_chain import AuditKind
@@ -45,6 +46,13 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _MOST: Final = 4000
+_OF_BROKER: Final = "broker.password_file"
+_OF_QUEUE: Final = "cloud.token_file"
+_MEANT_FOR: Final[Mapping[str, Sequence[str]]] = {
+    _OF_BROKER: ("broker.host", "broker.port", "broker.username", "broker.tls"),
+    _OF_QUEUE: ("hub.id", "cloud.url", "cloud.ca_file"),
+}
+"""The key of each secret, and what says who shows it to whom."""
 
 
 class Reloading(ConfigurationDesk):
@@ -63,7 +71,7 @@ class Reloading(ConfigurationDesk):
         self._store = store
         self._around = around
         self._manager = ServiceManager.from_environment()
-        self._makers: list[Callable[[Config], Callable[[], None]]] = []
+        self._makers: list[tuple[str | None, Callable[[Config], Callable[[], None]]]] = []
         self._bell = Bell()
         self._turn = asyncio.Lock()
         self._standing = ConfigurationReport()
@@ -78,19 +86,22 @@ class Reloading(ConfigurationDesk):
         """What of it may be asked at the operator's door."""
         return configuration_routes(self)
 
-    def adopts(self, make: Callable[[Config], T], adopt: Callable[[T], None]) -> None:
+    def adopts(
+        self, make: Callable[[Config], T], adopt: Callable[[T], None], *, secret: str | None = None
+    ) -> None:
         """Have settings made anew at each reload, and handed over.
 
         Args:
             make: makes them of a configuration; may block, and refuse with a ``ConfigurationError``.
             adopt: takes them.
+            secret: the key of the secret that is read for them; they are left alone while that has to wait.
         """
 
         def prepare(config: Config) -> Callable[[], None]:
             made = make(config)
             return lambda: adopt(made)
 
-        self._makers.append(prepare)
+        self._makers.append((secret, prepare))
 
     async def run(self) -> None:
         """Read it again whenever SIGHUP comes; ends only by cancellation."""
@@ -128,13 +139,15 @@ class Reloading(ConfigurationDesk):
 
     async def _read_again(self) -> ConfigurationReport:
         new = await asyncio.to_thread(configuration.load, self._path)
-        taken, restart = self._differences(new)
+        waiting = self._waiting_secrets(new)
+        taken, restart = self._differences(new, waiting)
         try:
             present = with_values(self._present, new, taken)
         except ValidationError:
             # What could be taken does not fit to what has to wait for a restart: all of it waits.
             present, taken, restart = self._present, [], [*taken, *restart]
-        ready = await asyncio.to_thread(lambda: [prepare(present) for prepare in self._makers])
+        makers = [prepare for secret, prepare in self._makers if secret not in waiting]
+        ready = await asyncio.to_thread(lambda: [prepare(present) for prepare in makers])
         for adopt in ready:
             adopt()
         self._present = present
@@ -144,12 +157,21 @@ class Reloading(ConfigurationDesk):
         log.info("configuration read again", extra=report.model_dump(exclude={"trouble"}))
         return report
 
-    def _differences(self, new: Config) -> tuple[list[Key], list[Key]]:
+    def _waiting_secrets(self, new: Config) -> Collection[str]:
+        """The keys of secrets that now have another owner or reader than those the agent was started with."""
+        return [
+            secret
+            for secret, names in _MEANT_FOR.items()
+            if any(value_at(self._started, name) != value_at(new, name) for name in names)
+        ]
+
+    def _differences(self, new: Config, waiting: Collection[str]) -> tuple[list[Key], list[Key]]:
         """The keys whose new values can be taken, and those that have to wait for a restart."""
         taken: list[Key] = []
         restart: list[Key] = []
         for key in all_keys(Config):
-            is_live = key.is_live and _is_there(self._started, key) and _is_there(new, key)
+            is_live = key.is_live and key.name not in waiting
+            is_live = is_live and _is_there(self._started, key) and _is_there(new, key)
             before = self._present if is_live else self._started
             if value_of(before, key) != value_of(new, key):
                 (taken if is_live else restart).append(key)
@@ -194,8 +216,7 @@ class Reloading(ConfigurationDesk):
 
 def _is_there(config: Config, key: Key) -> bool:
     """Whether the section of a key is there: one that comes or goes changes what is built."""
-    section = key.name.partition(".")[0]
-    return config.model_dump(mode="json")[section] is not None
+    return value_at(config, key.name.partition(".")[0]) is not None
 
 
 def reloading(
@@ -209,9 +230,9 @@ def reloading(
     """Build it, with what every agent has to tell: what is logged, and how it logs in outside."""
     again = Reloading(config, path, store, around)
     again.adopts(lambda other: other.log.level, set_level)
-    again.adopts(lambda other: settings.mqtt_settings(other, path), bus.adopt)
+    again.adopts(lambda other: settings.mqtt_settings(other, path), bus.adopt, secret=_OF_BROKER)
     if queue is not None:
-        again.adopts(lambda other: _cloud(other, path), queue.adopt)
+        again.adopts(lambda other: _cloud(other, path), queue.adopt, secret=_OF_QUEUE)
     return again
 
 

@@ -49,7 +49,7 @@ from edgeagent.store.database import Snapshot, Transaction
 from edgeagent.store.files import MIGRATIONS, check_file, sole_owner, sync_folder, tables_known
 from edgeagent.store.floorfile import FloorFile
 from edgeagent.store.floormarks import mark_of
-from edgeagent.store.side import ROOM, Side
+from edgeagent.store.side import ANY_LOG, ROOM, Side
 from edgeagent.values import dataclass
 
 _STAGE: Final = ".restoring"
@@ -116,7 +116,7 @@ def back_up_alone(state_dir: Path, wish: Wish, keep: int) -> Backup:
         raise ConfigurationError(f"there is no database in {state_dir}")
     with _as_owner(state_dir), sole_owner(state_dir / "agent.lock"):
         backups = Backups(state_dir)
-        made = backups.make(Side(state_dir / DATABASE), wish)
+        made = backups.make(Side(state_dir / DATABASE, longest_log=ANY_LOG), wish)
         backups.thin_out(keep)
         return made
 

@@ -19,14 +19,12 @@ from edgeagent.store.backups import Backup, Backups, Wish
 from edgeagent.store.connection import connect_reader
 from edgeagent.store.database import Snapshot
 from edgeagent.store.files import LaterTablesError, tables_known
-from edgeagent.store.side import Side
+from edgeagent.store.side import ANY_LOG, Side
 
 log = logging.getLogger(__name__)
 
 KEPT: Final = 2
 """How many backups from before an upgrade are kept."""
-
-_ANY_LOG: Final = 2**62
 
 
 def back_up_first(path: Path, migrations: Traversable, now: datetime) -> Backup | None:
@@ -57,7 +55,7 @@ def back_up_first(path: Path, migrations: Traversable, now: datetime) -> Backup 
         if (about.tables, about.incarnation, about.audit_number) == present:
             return made
     wish = Wish(why=Why.UPGRADE, made_at=now, version="unknown", tables_after=known)
-    made = backups.make(Side(path, longest_log=_ANY_LOG), wish)
+    made = backups.make(Side(path, longest_log=ANY_LOG), wish)
     log.info("backup made before the upgrade", extra={"backup": made.name, "from": tables, "to": known})
     backups.thin_out(KEPT)
     return made
@@ -91,7 +89,7 @@ def _version(path: Path) -> str:
     """The edgeagent that worked with a database last; empty where it does not say."""
     try:
         with closing(connect_reader(path)) as connection:
-            started = audit.last_start(Snapshot(connection))
+            started = meta.last_start(Snapshot(connection))
     except (sqlite3.Error, AgentError, ValueError):
         return ""
     return "" if started is None else started.version

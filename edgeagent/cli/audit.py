@@ -6,11 +6,11 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from edgeagent import config as configuration
 from edgeagent.cli.asking import Agent, agent_of
-from edgeagent.cli.failing import AgentDownError
+from edgeagent.cli.failing import AgentDownError, AskingRefusedError
 from edgeagent.cli.printing import complain, safe, show_json, table
 from edgeagent.cli.times import Times
 from edgeagent.cli.words import Nouns
@@ -27,6 +27,7 @@ from edgeagent.contracts.reports.audit import (
     VerifyReport,
     VerifyWanted,
 )
+from edgeagent.contracts.reports.refusal import Kind
 from edgeagent.contracts.scalars import timestamp
 from edgeagent.errors import RejectedError
 from edgeagent.ids import digest
@@ -34,6 +35,7 @@ from edgeagent.ids import digest
 EXIT_BROKEN: Final = 2
 _PATIENCE: Final = 600.0
 _PART: Final = 1000
+_TRIES: Final = 5
 
 
 def add_to(nouns: Nouns) -> None:
@@ -146,9 +148,7 @@ def _export(arguments: argparse.Namespace) -> int:
     whole = False
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as out:
-            head = agent.post("/v1/audit/exports", ExportWanted(file=_name(file)), ExportReport)
-            for line in _lines(agent, head):
-                out.write(line + "\n")
+            head = _write(agent, out, ExportWanted(file=_name(file)))
             out.flush()
             os.fsync(out.fileno())
         whole = True
@@ -164,6 +164,23 @@ def _export(arguments: argparse.Namespace) -> int:
     else:
         print(f"rows {head.basis.number + 1} to {head.upto.number}: {safe(str(file))}", file=sys.stderr)
     return 0
+
+
+def _write(agent: Agent, out: TextIO, wanted: ExportWanted) -> ExportReport:
+    """Write an export; anew where rows of it are dropped while it is written."""
+    tries = 1
+    while True:
+        head = agent.post("/v1/audit/exports", wanted, ExportReport)
+        try:
+            out.writelines(line + "\n" for line in _lines(agent, head))
+        except AskingRefusedError as why:
+            if why.kind is not Kind.BUSY or tries == _TRIES:
+                raise
+            tries += 1
+            out.seek(0)
+            out.truncate()
+        else:
+            return head
 
 
 def _lines(agent: Agent, head: ExportReport) -> Iterator[str]:

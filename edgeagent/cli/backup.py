@@ -1,6 +1,8 @@
 """``edgeagent backup create | list | restore``."""
 
 import argparse
+import os
+import shlex
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -8,13 +10,14 @@ from typing import Final
 
 from edgeagent import config as configuration
 from edgeagent.cli.agreeing import agrees
-from edgeagent.cli.asking import Agent, agent_of, readable
+from edgeagent.cli.asking import Agent, agent_of, at_the_usual_place, readable
 from edgeagent.cli.failing import AdvisedError, AgentDownError
 from edgeagent.cli.printing import safe, show_json, table
 from edgeagent.cli.times import Times
 from edgeagent.cli.words import Nouns
 from edgeagent.config import Config
 from edgeagent.contracts.reports.backup import BackupReport, BackupRequest, BackupsReport
+from edgeagent.errors import ConfigurationError
 
 # Of a large database on a slow card, in seconds.
 _PATIENCE: Final = 3600.0
@@ -37,12 +40,15 @@ def add_to(nouns: Nouns) -> None:
 
 def _create(arguments: argparse.Namespace) -> int:
     agent, request = agent_of(arguments), BackupRequest(keys=not arguments.without_keys)
+    if arguments.to is not None:
+        _refuse_who_may_not_read(arguments)
     try:
         report = agent.post("/v1/backups", request, BackupReport, patience=_PATIENCE)
     except AgentDownError:
         config = readable(arguments.config)
         if config is None:
             raise
+        _refuse_who_may_not_read(arguments)
         report = _alone(config, request)
     if arguments.to is not None:
         from edgeagent.store.backups import copy_out
@@ -55,6 +61,22 @@ def _create(arguments: argparse.Namespace) -> int:
         keys = "with the hub's keys: keep it as safe as them" if report.has_keys else "without keys"
         print(f"{report.bytes} bytes, whole, {keys}: {safe(report.path)}")
     return 0
+
+
+def _refuse_who_may_not_read(arguments: argparse.Namespace) -> None:
+    """Have nothing be made by who cannot copy it: the agent makes one for others than its own user too."""
+    try:
+        config = readable(arguments.config) or at_the_usual_place()
+    except ConfigurationError:
+        return  # the agent goes on with an earlier one; where its state is we do not know
+    folder = config.hub.state_dir
+    if os.path.lexists(folder) and not os.access(folder, os.R_OK | os.X_OK, effective_ids=True):
+        to = [] if arguments.to is None else ["--to", str(arguments.to)]
+        keys = ["--without-keys"] if arguments.without_keys else []
+        raise AdvisedError(
+            f"you may not read {folder}, where backups lie: nothing was made",
+            shlex.join(["sudo", "edgeagent", "backup", "create", *to, *keys]),
+        )
 
 
 def _alone(config: Config, request: BackupRequest) -> BackupReport:

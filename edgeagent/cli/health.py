@@ -31,11 +31,7 @@ def add_to(nouns: Nouns) -> None:
 
 
 def _health(arguments: argparse.Namespace) -> int:
-    try:
-        report = report_of(readable(arguments.config), arguments.config, utc=arguments.utc)
-    except ConfigurationError as why:
-        # A monitoring plugin has to be told too, and the agent may go on with what it read before.
-        report = _misconfigured(why, arguments.config, utc=arguments.utc)
+    report = report_at(arguments.config, utc=arguments.utc)
     if arguments.json:
         show_json(report)
     else:
@@ -43,14 +39,22 @@ def _health(arguments: argparse.Namespace) -> int:
     return report.level.exit_status
 
 
-def report_of(config: Config | None, path: Path, *, utc: bool) -> HealthReport:
+def report_at(path: Path, *, utc: bool) -> HealthReport:
     """How the hub stands, by the agent or, as far as that can be said, without it.
 
     Args:
-        config: the configuration; None where we may not read it.
-        path: where it stands.
+        path: where the configuration stands.
         utc: whether moments are told as they are.
     """
+    try:
+        return _report_of(readable(path), path, utc=utc)
+    except ConfigurationError as why:
+        # A monitoring plugin has to be told too, and the agent may go on with what it read before.
+        return _misconfigured(why, path, utc=utc)
+
+
+def _report_of(config: Config | None, path: Path, *, utc: bool) -> HealthReport:
+    """The same with a configuration that is right, or None where we may not read it."""
     known = config or at_the_usual_place()
     try:
         return Agent(known.admin_socket).get("/v1/health", HealthReport)
@@ -89,14 +93,19 @@ def _unanswered(why: RejectedError, config: Config, *, utc: bool) -> HealthRepor
 
 
 def _unread(why: AgentDownError, usual: Config, *, utc: bool) -> HealthReport:
-    """What whoever may not read the configuration can be told: how it stood last, at the usual place."""
+    """What whoever may not read the configuration can be told: the machine, and how the rest stood last."""
+    from edgeagent.cli.health_alone import looked_at_machine
+
     check = Check(
         name="agent",
         level=Level.UNKNOWN,
         summary=f"{why}, and the configuration cannot be read",
-        advice=_RIGHTS,
+        advice="sudo edgeagent health, which looks at more; systemctl status edgeagent",
     )
-    return HealthReport(at=datetime.now(UTC), checks=worst_first([check, *_last(usual, {"agent"}, utc=utc)]))
+    seen = [check, *looked_at_machine()]
+    # At the usual place.
+    seen += _last(usual, {each.name for each in seen}, utc=utc)
+    return HealthReport(at=datetime.now(UTC), checks=worst_first(seen))
 
 
 def _without_agent(config: Config, path: Path, *, utc: bool) -> HealthReport:

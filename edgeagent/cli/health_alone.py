@@ -24,6 +24,10 @@ _DAMAGED: Final = (
     "start the agent: the file is set aside, never deleted, and a new epoch begins; or put a backup back "
     "first: edgeagent backup restore"
 )
+_LATER: Final = (
+    "install the newer edgeagent again, or put a backup from before its upgrade back: edgeagent backup list, "
+    "edgeagent backup restore"
+)
 
 
 def looked_alone(config: Config, path: Path) -> list[Check]:
@@ -93,7 +97,7 @@ def _units() -> Check:
     failed = [unit for unit in found if unit.active == "failed"]
     level, advice = (Level.CRITICAL, f"journalctl -u {failed[0].name} -n 50") if failed else (Level.OK, "")
     if agent is not None and agent.status == _CONFIGURATION:
-        advice = "edgeagent config check; then systemctl start edgeagent"
+        advice = "edgeagent config check, and what database says here; then systemctl start edgeagent"
     elif agent is not None and agent.result == "start-limit-hit":
         advice = (
             "journalctl -u edgeagent -n 100; then systemctl reset-failed edgeagent, systemctl start edgeagent"
@@ -160,18 +164,16 @@ def _mistakes(found: Sequence[str]) -> Check:
 
 def _database(path: Path) -> Check:
     """Look at the file for two seconds at most, and leave it as it is."""
-    from edgeagent.store.files import DamagedFileError, check_file
+    from edgeagent.store.files import MIGRATIONS, DamagedFileError, check_file, tables_known
 
     if not path.exists():
         return _check("database", Level.OK, f"there is none yet in {path.parent}")
     try:
-        is_whole = check_file(path)
+        is_whole = check_file(path, tables_known(MIGRATIONS))
     except DamagedFileError as why:
         return _check("database", Level.CRITICAL, f"damaged: {why}", _DAMAGED)
     except ConfigurationError as why:
-        return _check(
-            "database", Level.CRITICAL, str(why), "install the newer edgeagent again, or ls -l on it"
-        )
+        return _not_for_us(why)
     except StorageError as why:
         if os.statvfs(path.parent).f_flag & os.ST_RDONLY:
             # SQLite wants to make a file beside it, and cannot; it may be whole all the same.
@@ -179,6 +181,15 @@ def _database(path: Path) -> Check:
         return _check("database", Level.CRITICAL, str(why), "dmesg; ls -l on it; fuser -v on it")
     seen = "all its pages hang together" if is_whole else "its first pages do; there was no time for all"
     return _check("database", Level.OK, seen)
+
+
+def _not_for_us(why: ConfigurationError) -> Check:
+    """A database that is whole, and that no start of this edgeagent takes."""
+    from edgeagent.store.files import LaterTablesError
+
+    if isinstance(why, LaterTablesError):
+        return _check("database", Level.CRITICAL, why.what, _LATER)
+    return _check("database", Level.CRITICAL, str(why), "install the newer edgeagent again, or ls -l on it")
 
 
 def _certificates(config: Config, path: Path) -> Check:

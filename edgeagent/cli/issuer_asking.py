@@ -124,9 +124,9 @@ def passphrase_of(arguments: argparse.Namespace) -> bytes | None:
     """
     if arguments.passphrase_file is None:
         return None
-    if arguments.passphrase_file.is_file():  # and no pipe of a program that keeps passphrases
-        check_private(arguments.passphrase_file)
     try:
+        if arguments.passphrase_file.is_file():  # and no pipe of a program that keeps passphrases
+            check_private(arguments.passphrase_file)
         with arguments.passphrase_file.open("rb") as file:
             passphrase: bytes = file.read(_PASSPHRASE_BYTES).strip()
     except OSError as why:
@@ -140,11 +140,16 @@ def asked_passphrase(question: str) -> bytes:
     """Ask for a passphrase where somebody sits; it is not shown.
 
     Raises:
-        ConfigurationError: nobody does.
+        ConfigurationError: nobody does, or gives one.
     """
     if not sys.stdin.isatty():
         raise ConfigurationError("a passphrase is needed: name a --passphrase-file, or sit at a terminal")
-    return getpass.getpass(question).strip().encode()
+    try:
+        return getpass.getpass(question).strip().encode()
+    except EOFError:
+        raise ConfigurationError("no passphrase was given") from None
+    except UnicodeError:
+        raise ConfigurationError("that passphrase is no text in this terminal's encoding") from None
 
 
 def new_passphrase(arguments: argparse.Namespace) -> bytes:

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from edgeagent.cli.failing import WordsError, failure
 from edgeagent.cli.parsing import Parser, VersionAction, leaf, strange_options, unknown_words
-from edgeagent.cli.printing import complain, survive_narrow_terminals
+from edgeagent.cli.printing import complain, survive_other_encodings
 from edgeagent.cli.words import Nouns
 from edgeagent.config import DEFAULT_PATH
 from edgeagent.errors import AgentError, RejectedError
@@ -75,7 +75,7 @@ def main(words: Sequence[str] | None = None) -> int:
     Returns:
         The exit status; see the module's docstring.
     """
-    survive_narrow_terminals()
+    survive_other_encodings()
     try:
         status = _run(list(sys.argv[1:] if words is None else words))
         if sys.stdout is not None:

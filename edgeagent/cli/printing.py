@@ -16,8 +16,13 @@ from edgeagent.core.short_names import shortened
 _COLOURS: Final = {Level.OK: "32", Level.WARNING: "33", Level.CRITICAL: "31", Level.UNKNOWN: "35"}
 
 
-def survive_narrow_terminals() -> None:
-    """Have what the terminal's encoding lacks printed as an escape, rather than end in the middle."""
+def survive_other_encodings() -> None:
+    """Have what the terminal's encoding lacks printed as an escape, rather than end in the middle.
+
+    What comes in another encoding is read as halves of characters (PEP 383), which are a part of nothing.
+    """
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 

@@ -26,6 +26,7 @@ from edgeagent.ports.links import LinkError
 
 if TYPE_CHECKING:
     from edgeagent.clock import ProvenClock
+    from edgeagent.config import Config
     from edgeagent.setup.configuration import Choices
     from edgeagent.setup.places import Places
     from edgeagent.setup.services import Services
@@ -60,8 +61,10 @@ def add_to(nouns: Nouns) -> None:
     setup.add_argument("--no-start", action="store_true", help="start no services")
     setup.add_argument("--yes", action="store_true", help="do not ask")
     where = setup.add_argument_group("where, if not where the package has it")
-    where.add_argument("--state-dir", type=Path, default=Path("/var/lib/edgeagent"), metavar="FOLDER")
-    where.add_argument("--run-dir", type=Path, default=Path("/run/edgeagent"), metavar="FOLDER")
+    where.add_argument(
+        "--state-dir", type=Path, metavar="FOLDER", help="the agent's state (/var/lib/edgeagent)"
+    )
+    where.add_argument("--run-dir", type=Path, metavar="FOLDER", help="its sockets (/run/edgeagent)")
     where.add_argument("--user", default="edgeagent", help="whose the agent is (edgeagent)")
     setup.set_defaults(handler=_setup)
 
@@ -78,7 +81,7 @@ def _setup(arguments: argparse.Namespace) -> int:
         return (worst(checks) if checks else Level.OK).exit_status
     if sys.stdin.isatty():
         # Whoever may not do it is asked for nothing.
-        _places(arguments)
+        _places(arguments, None)
     claim = claim_of(arguments, otherwise=_TYPED)
     if sys.stdin.isatty() and not arguments.yes:
         ask_for(arguments, groups=[entry.gr_name for entry in grp.getgrall()])
@@ -118,11 +121,16 @@ def _wanted(arguments: argparse.Namespace, claim: Claim) -> "Setup":
     """What is to be done, as far as it is typed; the rest is asked for or taken as it mostly is."""
     from edgeagent.setup.broker_step import see_to_broker
     from edgeagent.setup.claiming import Claiming
+    from edgeagent.setup.configuration import kept_configuration
     from edgeagent.setup.steps import Setup
 
     services = None if arguments.no_start else _services()
+    kept = None if arguments.replace_config else kept_configuration(arguments.config)
+    proxy = _proxy(arguments.proxy)
+    if proxy is None and kept is not None and kept.cloud is not None:
+        proxy = kept.cloud.proxy
     return Setup(
-        claiming=Claiming(claim, _places(arguments), _clock(), _proxy(arguments.proxy)),
+        claiming=Claiming(claim, _places(arguments, kept), _clock(), proxy),
         choices=_choices(arguments, services),
         broker=lambda is_dry: see_to_broker(
             arguments.config, arguments.broker, is_dry=is_dry, is_new=arguments.replace_config
@@ -132,11 +140,16 @@ def _wanted(arguments: argparse.Namespace, claim: Claim) -> "Setup":
     )
 
 
-def _places(arguments: argparse.Namespace) -> "Places":
-    from edgeagent.setup.places import places
+def _places(arguments: argparse.Namespace, kept: "Config | None") -> "Places":
+    """Where everything is to lie: as it is typed, or as a configuration that is kept says."""
+    from edgeagent.setup.places import RUN_DIR, STATE_DIR, places
 
+    state_dir, run_dir = (STATE_DIR, RUN_DIR) if kept is None else (kept.hub.state_dir, kept.hub.run_dir)
     return places(
-        arguments.config, state_dir=arguments.state_dir, run_dir=arguments.run_dir, user=arguments.user
+        arguments.config,
+        state_dir=arguments.state_dir or state_dir,
+        run_dir=arguments.run_dir or run_dir,
+        user=arguments.user,
     )
 
 

@@ -18,7 +18,7 @@ from edgeagent.cli.printing import safe, show_json
 from edgeagent.cli.support_sources import HubSources
 from edgeagent.cli.words import Nouns
 from edgeagent.core.redacting import Redactor
-from edgeagent.support.archive import LEFT_OUT, Heading, manifest, packed, write
+from edgeagent.support.archive import Heading, manifest, packed, write
 from edgeagent.support.known_secrets import known_secrets
 from edgeagent.support.parts import Gathered, gather
 
@@ -50,11 +50,11 @@ def _bundle(arguments: argparse.Namespace) -> int:
         hub="" if hub.config is None else hub.config.hub.id,
         version=version("edgeagent"),
         at=datetime.now(UTC).replace(microsecond=0),
-        has_labels=arguments.with_labels,
+        has_labels=None if names is None else arguments.with_labels,
     )
     content, file = packed(heading, gathered), arguments.out or Path(f"{heading.folder}.tar.gz")
     if not arguments.json:
-        _list(gathered, file, len(content), has_labels=heading.has_labels)
+        _list(heading, gathered, file, len(content))
     if not arguments.yes and not agrees("Write it?", "add --yes"):
         raise AdvisedError("nothing was written", "edgeagent support-bundle --yes")
     write(file, content)
@@ -65,7 +65,7 @@ def _bundle(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _list(gathered: Gathered, file: Path, size: int, *, has_labels: bool) -> None:
+def _list(heading: Heading, gathered: Gathered, file: Path, size: int) -> None:
     """Say what will be written; to standard error, since the answer is the file's name."""
     lines = [f"{file}, {_kibibytes(size)}, for its owner alone, would hold:"]
     for part in gathered.parts:
@@ -73,8 +73,8 @@ def _list(gathered: Gathered, file: Path, size: int, *, has_labels: bool) -> Non
         notes += "; its beginning cut off" if part.is_cut else ""
         lines.append(f"  {part.name.ljust(14)} {_kibibytes(len(part.content)):>9}  {part.what}{notes}")
     lines += [f"  {each.name.ljust(14)} {'-':>9}  cannot be had: {each.why}" for each in gathered.missing]
-    left_out = "; ".join(LEFT_OUT if has_labels else (*LEFT_OUT, "people's names for devices"))
-    lines.append(f"In none of it: {left_out}.")
+    lines.append(f"In none of it: {'; '.join(heading.left_out)}.")
+    lines += [f"Not known now, and so perhaps in it: {what}." for what in heading.not_looked_for]
     for line in lines:
         print(safe(line), file=sys.stderr)
 

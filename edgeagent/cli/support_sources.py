@@ -1,11 +1,11 @@
 """What a support bundle asks: the agent, or, while it is down, the files of the hub."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 
@@ -13,10 +13,10 @@ from edgeagent import config as configuration
 from edgeagent.cli.asking import Agent, at_the_usual_place, left_of
 from edgeagent.cli.config import problems
 from edgeagent.cli.failing import AgentDownError
-from edgeagent.cli.health import report_of
+from edgeagent.cli.health import report_at
 from edgeagent.config import Config
 from edgeagent.config_keys import all_keys, value_of
-from edgeagent.contracts.reports.devices import DevicesReport
+from edgeagent.contracts.reports.devices import DeviceReport, DevicesReport, ProposalReport
 from edgeagent.contracts.reports.status import StatusReport
 from edgeagent.contracts.reports.support import StoreReport, SupportReport
 from edgeagent.errors import AgentError, ConfigurationError
@@ -24,7 +24,11 @@ from edgeagent.support import machine
 from edgeagent.support.parts import Source
 from edgeagent.values import dataclass
 
-_SHORTEST_LABEL: Final = 4
+if TYPE_CHECKING:
+    from edgeagent.store.devices import Admitted
+
+_NAME: Final = "friendly_name"
+"""The parameter that is a name too: people give it at a bridge."""
 
 
 @dataclass(slots=True)
@@ -69,16 +73,18 @@ class HubSources:
             Source("log.txt", "the log", lambda: machine.log_lines(since)),
         ]
 
-    def labels(self) -> Mapping[str, str]:
-        """What is told in the place of people's names for devices; the shortest would be found everywhere."""
+    def labels(self) -> Mapping[str, str] | None:
+        """What is told in the place of people's names for devices; None where they cannot be had."""
         try:
-            found = {device: label for device, label, *_ in self._known_devices()}
+            found = list(self._names())
         except (AgentError, OSError):
-            return {}
+            return None
+        ids = {device for device, *_ in found}
         return {
-            label: f"[label of {device}]"
-            for device, label in found.items()
-            if len(label) >= _SHORTEST_LABEL and label != device
+            name: f"[label of {device}]"
+            for device, label, parameters in found
+            for name in (label, parameters.get(_NAME))
+            if isinstance(name, str) and name and name not in ids
         }
 
     def _agent(self) -> Agent:
@@ -91,7 +97,7 @@ class HubSources:
         return self.config
 
     def _health(self) -> str:
-        return report_of(self.config, self.path, utc=True).model_dump_json(indent=2)
+        return report_at(self.path, utc=True).model_dump_json(indent=2)
 
     def _status(self) -> str:
         return self._agent().get("/v1/status", StatusReport).model_dump_json(indent=2)
@@ -107,16 +113,31 @@ class HubSources:
         }
         return _json({"keys": told, "problems": [*problems(loaded.config, self.path)]})
 
+    def _names(self) -> Iterator[tuple[str, str, Mapping[str, JsonValue]]]:
+        """Id, label and parameters of each device; where the agent tells, of those that wait too."""
+        try:
+            report = self._agent().get("/v1/devices", DevicesReport)
+        except AgentDownError:
+            for row in self._stored():
+                yield row.device, row.label, row.parameters
+        else:
+            told: list[DeviceReport | ProposalReport] = [*report.devices, *report.proposals]
+            for each in told:
+                yield each.device, each.label, each.parameters
+
+    def _stored(self) -> "Sequence[Admitted]":
+        from edgeagent.store import devices
+        from edgeagent.store.reading import read_only
+
+        with read_only(self._config().database) as db:
+            return devices.load(db)
+
     def _known_devices(self) -> list[tuple[str, str, str, Mapping[str, JsonValue]]]:
         """Id, label, profile and what else is known of each device."""
         try:
             report = self._agent().get("/v1/devices", DevicesReport)
         except AgentDownError:
-            from edgeagent.store import devices
-            from edgeagent.store.reading import read_only
-
-            with read_only(self._config().database) as db:
-                return [(each.device, each.label, each.profile, {}) for each in devices.load(db)]
+            return [(each.device, each.label, each.profile, {}) for each in self._stored()]
         return [
             (
                 each.device,

@@ -1,7 +1,8 @@
 """What a backup says of itself: the manifest beside its files."""
 
+import re
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -10,12 +11,17 @@ from edgeagent.contracts.scalars import DigestField, EpochField, HubIdField, Tim
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 """A number of something."""
-FileName = Annotated[
-    str, Field(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*){0,2}$")
-]
+_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*){0,2}$"
+_NAME_SIGNS: Final = 200
+FileName = Annotated[str, Field(max_length=_NAME_SIGNS, pattern=_NAME)]
 """A file of a backup: no way leads out of its folder."""
 Version = Annotated[str, Field(max_length=40, pattern=r"^[A-Za-z0-9.+~-]+$")]
 """A version of edgeagent."""
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a file of a backup may have this name."""
+    return len(name) <= _NAME_SIGNS and re.fullmatch(_NAME, name) is not None
 
 
 class Why(StrEnum):

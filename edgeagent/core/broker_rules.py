@@ -6,14 +6,17 @@ nowhere else (W2).
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from edgeagent.core.profile.access import Access
 from edgeagent.core.profile.match import covers
+from edgeagent.ids import DeviceId, TopicFilter
 
 SYSTEM: Final = "$SYS/broker/#"
 """What the broker tells of itself."""
+_TOPIC: Final = re.compile(r"^topic (read|write|readwrite) (.+)$", re.MULTILINE)
 
 
 def rules_of(agent: str, heard: Iterable[str], all_access: Sequence[Access]) -> list[str]:
@@ -34,6 +37,18 @@ def rules_of(agent: str, heard: Iterable[str], all_access: Sequence[Access]) -> 
         own = {line for access in all_access if access.login == login for line in _lines(access)}
         lines += ["", f"user {login}", *sorted(own)]
     return lines
+
+
+def access_in(rules: str, login: str, device: DeviceId) -> Access:
+    """What a login may do by the lines of such a list; nothing where it has none."""
+    block = rules.partition(f"\nuser {login}\n")[2].partition("\n\n")[0]
+    found = [(verb, TopicFilter(name)) for verb, name in _TOPIC.findall(block)]
+    return Access(
+        login=login,
+        device=device,
+        write=tuple(name for verb, name in found if verb != "read"),
+        read=tuple(name for verb, name in found if verb != "write"),
+    )
 
 
 def digest_of(access: Access) -> str:

@@ -5,9 +5,10 @@ secrets that are known by their value, in the spellings in which they might appe
 one. It takes out too much rather than too little, and says where it did.
 """
 
+import json
 import re
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import quote
 
@@ -48,8 +49,17 @@ _NAMED: Final = (
 )
 
 
+# A name of fewer characters, or one that JSON has a meaning for, stands for something else in many a text.
+_SHORTEST_NAME: Final = 4
+_PLAIN: Final = re.compile(r"[ -@\[-`{-~]*|true|false|null|NaN|Infinity|[-+.\d]+[eE][-+]?\d+")
+_NO_NAME: Final = re.compile(r"[ -/:-@\[-`{-~]*")
+# What an escape ends with is a letter too, and no part of the word behind it.
+_ESCAPES: Final = (r"\\[nrtbf]", r"\\x[0-9a-fA-F]{2}", r"\\u[0-9a-fA-F]{4}")
+_DEEPEST: Final = 4
+
+
 def spellings(secret: bytes) -> frozenset[str]:
-    """How a secret might stand in a text: as it is, hexadecimal, base64, percent-encoded, line by line."""
+    """How a secret might stand in a text: as it is, hexadecimal, base64, escaped, line by line."""
     found = {secret.hex(), secret.hex().upper()}
     for encode in (b64encode, urlsafe_b64encode):
         text = encode(secret).decode("ascii")
@@ -58,7 +68,7 @@ def spellings(secret: bytes) -> frozenset[str]:
         text = secret.decode("utf-8").strip()
     except UnicodeDecodeError:
         return frozenset(each for each in found if len(each) >= SHORTEST)
-    found |= {text, quote(text, safe=""), *_lines(text)}
+    found |= {spelling for part in (text, *_lines(text)) for spelling in _written(part)}
     return frozenset(each for each in found if len(each) >= SHORTEST)
 
 
@@ -66,6 +76,47 @@ def _lines(text: str) -> Iterable[str]:
     """The lines of a key's file, each of which is a part of it."""
     lines = [line.strip() for line in text.splitlines()]
     return [line for line in lines if len(line) >= _FEWEST_OF_A_KEY and not line.startswith("-----")]
+
+
+def _written(text: str) -> frozenset[str]:
+    """How a text might stand within another: as it is, percent-encoded, as JSON, Python or both escape it."""
+    raw = text.encode(errors="surrogatepass")  # a peer may have said half of a character
+    python = {repr(text)[1:-1], ascii(text)[1:-1], ascii(f"{text}'\"")[1:-4], repr(raw)[2:-1]}
+    once = {text, *_in_json(text), *python}
+    return frozenset({quote(raw, safe=""), *once, *(twice for each in once for twice in _in_json(each))})
+
+
+def _in_json(text: str) -> Iterable[str]:
+    return [json.dumps(text, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False)]
+
+
+def _only_as(name: str, spelling: str) -> str:
+    """Where a name is one, looked at from its end: in no word, number, id or hash, and as no key of JSON.
+
+    One that is short or a number has to be a whole value, or a level of a topic.
+    """
+    word = re.escape(spelling)
+    no_key = rf'(?<!"{word}(?=":))'
+    if len(name) < _SHORTEST_NAME or _PLAIN.fullmatch(name):
+        return rf"""(?<![^"'/]{word})(?![^"'/\\,])(?!,\d){no_key}"""
+    places = [rf"(?<![\w-]{word})", *(f"(?<={escape}{word})" for escape in _ESCAPES)]
+    begins = f"(?:{'|'.join(places)})" if re.match(r"\w", spelling) else ""
+    ends = r"(?![\w-])" if re.search(r"\w\Z", spelling) else ""
+    return begins + ends + no_key
+
+
+def _any_of(words: Sequence[str], only: Mapping[str, str], depth: int = 0) -> str:
+    """The pattern of many words, the longest first; by their first characters: few are tried at a place."""
+    groups: dict[str, list[str]] = {}
+    for word in words:
+        groups.setdefault(word[depth : depth + 1], []).append(word)
+    found: list[str] = []
+    for sign, group in groups.items():
+        if len(group) == 1 or depth == _DEEPEST:
+            found += [re.escape(word[depth:]) + only[word] for word in group]
+        else:
+            found.append(f"{re.escape(sign)}(?:{_any_of(group, only, depth + 1)})")
+    return "|".join(found)
 
 
 class Redactor:
@@ -77,12 +128,15 @@ class Redactor:
     """
 
     def __init__(self, secrets: Iterable[bytes] = (), names: Mapping[str, str] | None = None) -> None:
-        known = {spelling: GONE for secret in secrets for spelling in spellings(secret)}
-        known |= {name: word for name, word in (names or {}).items() if name not in known}
+        self._words = {spelling: GONE for secret in secrets for spelling in spellings(secret)}
+        only = dict.fromkeys(self._words, "")
+        for name, word in (names or {}).items():
+            for spelling in () if _NO_NAME.fullmatch(name) else _written(name):
+                if self._words.setdefault(spelling, word) != GONE:
+                    only.setdefault(spelling, _only_as(name, spelling))
         # The longest first: one may be the beginning of another.
-        longest = sorted(known, key=len, reverse=True)
-        self._words = known
-        self._known = re.compile("|".join(re.escape(word) for word in longest)) if longest else None
+        longest = sorted(only, key=len, reverse=True)
+        self._known = re.compile(_any_of(longest, only)) if longest else None
 
     def clean(self, text: str) -> tuple[str, int]:
         """Take out what is secret.

@@ -77,7 +77,8 @@ class Later:
 
     Attributes:
         reason: why.
-        after: how long from now; None: when its device comes online, or the time is proven.
+        after: how long from now; None: when its device comes online, or the time is proven. What
+            ``is_left`` does not wait.
         error: what went wrong, for people.
         unsent: whether the last step is known not to have left.
     """
@@ -86,6 +87,11 @@ class Later:
     after: timedelta | None = None
     error: str = ""
     unsent: bool = False
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it was left as it is: it is queued at once, and its device is read afresh."""
+        return self.reason is Reason.TAKEN_OVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,15 @@
 What health finds is looked at each minute. Each turn is an event, an audit row and the row that remembers
 it, in one commit: a restart tells nothing again. However fast something comes and goes, an alert is told a
 bounded number of times.
+
+Not seen is what was looked at and found well: what nobody could look at clears nothing. Some checks remember,
+and are well after a start until they have seen enough again; what stood before it is not cleared until then.
 """
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import timedelta
 from typing import Final
@@ -64,6 +67,8 @@ QUIET: Final = timedelta(minutes=30)
 """How long after it was told last one is not raised again."""
 LOOKS: Final = 2
 """How often in a row something is to be seen, or not, before it counts."""
+SURE: Final = timedelta(hours=1)
+"""How long a start clears nothing that stood before it: no check takes longer to see it again."""
 
 _BAD: Final = (Level.WARNING, Level.CRITICAL)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -85,6 +90,8 @@ class Alerts:
     look: Callable[[], Awaitable[HealthReport]]
     _seen: Counter[Alert] = field(default_factory=Counter)
     _gone: Counter[Alert] = field(default_factory=Counter)
+    _before: frozenset[Alert] = frozenset()
+    _sure_from: timedelta | None = None
 
     async def run(self) -> None:
         """Look each minute; ends only by cancellation."""
@@ -101,11 +108,11 @@ class Alerts:
         Raises:
             StorageError: nothing was told; it is the next time.
         """
-        watched = [each for each in checks if each.name in CHECKS and each.level in _BAD]
-        # Where two checks call for the same, the worse one speaks.
-        bad = {CHECKS[each.name]: each for each in sorted(watched, key=lambda each: _BAD.index(each.level))}
-        self._count(bad)
+        watched = [each for each in checks if each.name in CHECKS]
+        bad = _found_bad(watched)
+        self._count(bad, _found_well(watched))
         told = await self.store.read(alerts.load)
+        self._inherit(told)
         turns = {alert: turn for alert in Alert if (turn := self._turn(alert, told.get(alert))) is not None}
         if not turns:
             return
@@ -123,20 +130,29 @@ class Alerts:
             words = bad[alert].summary if alert in bad else ""
             log.warning("alert", extra={"alert": alert, "turn": turn, "words": words})
 
-    def _count(self, bad: Iterable[Alert]) -> None:
+    def _count(self, seen: Container[Alert], gone: Container[Alert]) -> None:
         """Count how often in a row each was seen, and not."""
-        seen = set(bad)
         for alert in Alert:
-            is_seen = alert in seen
-            self._seen[alert] = self._seen[alert] + 1 if is_seen else 0
-            self._gone[alert] = 0 if is_seen else self._gone[alert] + 1
+            self._seen[alert] = self._seen[alert] + 1 if alert in seen else 0
+            self._gone[alert] = self._gone[alert] + 1 if alert in gone else 0
+
+    def _inherit(self, told: Mapping[Alert, Told]) -> None:
+        """Take over what stands, and for a while keep in mind what of it stood before this start."""
+        standing = {alert for alert, each in told.items() if each.standing}
+        for alert in Alert:
+            self.around.metrics.alerts_standing.labels(alert).set(int(alert in standing))
+        now = self.around.clock.boot()
+        if self._sure_from is None:
+            self._sure_from, self._before = now + SURE, frozenset(standing)
+        elif now >= self._sure_from:
+            self._before = frozenset()
 
     def _turn(self, alert: Alert, told: Told | None) -> AlertTurn | None:
         """What is to be told of an alert now."""
         # A clock that was set back does not keep anything quiet for longer.
         since = AGAIN if told is None else abs(self._now() - told.at) * _MICROSECOND
         if told is not None and told.standing:
-            if self._gone[alert] >= LOOKS:
+            if self._gone[alert] >= LOOKS and alert not in self._before:
                 return AlertTurn.CLEARED
             return AlertTurn.STANDING if self._seen[alert] and since >= AGAIN else None
         return AlertTurn.RAISED if self._seen[alert] >= LOOKS and since >= QUIET else None
@@ -158,6 +174,21 @@ class Alerts:
 
     def _now(self) -> int:
         return self.around.event_time().at
+
+
+def _found_bad(watched: Iterable[Check]) -> dict[Alert, Check]:
+    """What is seen, by what it calls for; where two checks call for the same, the worse one speaks."""
+    found = sorted((each for each in watched if each.level in _BAD), key=lambda each: _BAD.index(each.level))
+    return {CHECKS[each.name]: each for each in found}
+
+
+def _found_well(watched: Sequence[Check]) -> set[Alert]:
+    """Of what is not seen, that of which it is known: every check that calls for it was made, and is well.
+
+    Those that call for the same are made together or not at all; what a hub has no need of is never made.
+    """
+    unsure = {CHECKS[each.name] for each in watched if each.level is not Level.OK}
+    return {CHECKS[each.name] for each in watched} - unsure
 
 
 def tell_at_once(

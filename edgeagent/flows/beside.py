@@ -1,13 +1,19 @@
 """Long work beside the store's writer: one at a time, and ended when the agent stops."""
 
 import asyncio
+import logging
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from edgeagent.errors import StorageError
 from edgeagent.store.database import Database
 from edgeagent.store.side import GaveUpError, Side
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
+LONG_LOG: Final = 8 * 1024 * 1024
+"""How many bytes a log has that is cut; SQLite itself begins anew at 4 MiB and keeps the file as it is."""
 
 
 class Beside:
@@ -34,6 +40,7 @@ class Beside:
             Exception: whatever ``work`` raises.
         """
         async with self._turn:
+            await self._cut_log()
             if self._is_over:
                 raise GaveUpError("the agent is stopping")
             side = self._present = Side(self._store.path)
@@ -46,6 +53,15 @@ class Beside:
                 raise
             finally:
                 self._present = None
+
+    async def _cut_log(self) -> None:
+        """Cut a log that was long once: by its length such work sees that too much is being written."""
+        if self._store.log_bytes <= LONG_LOG:
+            return
+        try:
+            await self._store.checkpoint()
+        except StorageError as why:
+            log.warning("log not cut", extra={"why": str(why)})
 
     def stop(self) -> None:
         """Have what runs give up, and begin nothing more."""

@@ -101,7 +101,7 @@ def _drops(dropped: int | None) -> Check:
 def _retained(found: Mapping[str, Device]) -> Check:
     if not found:
         return Check(name="retained", level=Level.OK, summary="no retained command lies at the broker")
-    names = _named(sorted({device.admitted.label for device in found.values()}))
+    names = _named(sorted({device.id for device in found.values()}))
     return Check(
         name="retained",
         level=Level.WARNING,
@@ -123,7 +123,7 @@ def _topics(bus: DeviceBus) -> Check:
 
 
 def _unsafe(devices: Sequence[Device]) -> Check:
-    names = [f"{device.admitted.label} ({device.id})" for device in devices if device.unsafe]
+    names = [device.id for device in devices if device.unsafe]
     if not names:
         return Check(name="qos0", level=Level.OK, summary="no device reports without acknowledgement")
     return Check(

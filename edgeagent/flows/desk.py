@@ -30,7 +30,6 @@ from edgeagent.core.firmware import Served, Sight, Update
 from edgeagent.core.gate.roles import speaker
 from edgeagent.core.gate.verdict import Opened
 from edgeagent.core.gate.world import World
-from edgeagent.core.lifecycle import State
 from edgeagent.core.saga import Mark
 from edgeagent.core.shadow import StateReading
 from edgeagent.core.work import Answered, Claim, Ending, Later, StepName
@@ -40,6 +39,7 @@ from edgeagent.flows.bells import Bell
 from edgeagent.flows.claims import Found, Taker, Wanted, fields_of, key_of, running
 from edgeagent.flows.confirmations import Confirmations
 from edgeagent.flows.corrections import correct
+from edgeagent.flows.giving_back import GivingBack
 from edgeagent.flows.holdtimes import Kind
 from edgeagent.flows.loans import Loan, Loans
 from edgeagent.flows.losing import Losing
@@ -56,9 +56,9 @@ from edgeagent.ids import DeviceId, ReadingName
 from edgeagent.ports.broker import DeviceBus
 from edgeagent.ports.crash import CrashPoint
 from edgeagent.ports.firmware import Images
-from edgeagent.store import audit, inbox, locks, steps, updates
+from edgeagent.store import locks, steps, updates
 from edgeagent.store.database import Database, Transaction
-from edgeagent.store.inbox_row import Moved, Now, Row
+from edgeagent.store.inbox_row import Now, Row
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +97,7 @@ class Desk:
         self._let_go_of: list[Callable[[DeviceId], None]] = []
         self._stale: list[Callable[[], None]] = []
         self.losing = Losing(settling)
+        self._giving_back = GivingBack(store, self._around, self.losing)
         self.rollouts = Rollouts(settling.devices, worlds.trust, worlds.around)
         self.writes = Writes(worlds.around)
 
@@ -253,11 +254,14 @@ class Desk:
 
     async def postpone(self, claim: Claim, later: Later) -> None:
         """Give the command back, to be taken up again later."""
-        self.updates.check_given_back(claim)
-        postponing = Postponing(later, self._around.present(), self._around, self._settling.breakers)
-        too_often = await self._store.write(partial(postponing.write, claim))
-        postponing.tell(claim, too_often=too_often)
-        await self.updates.let_go(claim.run)
+        if later.is_left:
+            await self._giving_back.left(claim, later)
+        else:
+            self.updates.check_given_back(claim)
+            postponing = Postponing(later, self._around.present(), self._around, self._settling.breakers)
+            too_often = await self._store.write(partial(postponing.write, claim))
+            postponing.tell(claim, too_often=too_often)
+            await self.updates.let_go(claim.run)
         self._let_go(claim.token, claim.device)
         # Whoever waits for work is to know when it is due.
         self.wake()
@@ -275,17 +279,8 @@ class Desk:
 
     async def _give_back(self, taker: Taker, found: Found) -> None:
         """Queue a command again that was claimed for somebody who is gone: that is no loss."""
-        row, stamp = found.row, self._around.stamp()
-
-        def give_back(tx: Transaction) -> None:
-            locks.release(tx, locks.Key(row.device, taker.token))
-            inbox.move(
-                tx, running(tx, row.run), Moved(State.QUEUED, row.reason, force_refresh=row.force_refresh)
-            )
-            audit.append(tx, [claims.queued(row)], stamp)
-
-        await self._store.write(give_back)
-        self._let_go(taker.token, row.device)
+        await self._giving_back.unbegun(taker, found)
+        self._let_go(taker.token, found.row.device)
         self.wake()
 
     async def correct(self, claim: Claim, confirmed: Confirmed) -> None:

@@ -337,7 +337,8 @@ class Devices:
             self._routes.enter(move.device)
             self._left_alone.pop(move.device.id, None)
         for act in acts:
-            log.info("device moved", extra={"device": act.subject, "to": act.detail})
+            # A name that people gave is on the trail alone.
+            log.info("device moved", extra={"device": act.subject, "changed": sorted(act.detail)})
         await self._subscribe()
 
     def _take_stock(self, inventory: Inventory) -> None:

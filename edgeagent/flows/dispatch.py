@@ -80,14 +80,9 @@ class Dispatch:
                 await asyncio.sleep(_AFTER_FAULT)
 
     async def _give_back(self, claim: Claim, why: TransientError) -> None:
-        """Queue a command again that the hub's own disk has stopped, as soon as that can be written.
-
-        That is no loss of whoever works it. Where it cannot be written in time, or the device is in the
-        middle of an update and nobody else's, the lease lapses, which is one.
-        """
-        later = Later(reason=Reason.TAKEN_OVER, after=timedelta(0), error=str(why))
-        until = self._clock.boot() + claim.lease
-        while self._clock.boot() < until:
+        """Queue a command again that the hub's own disk has stopped, as soon as that can be written."""
+        later = Later(reason=Reason.TAKEN_OVER, error=str(why))
+        while True:
             try:
                 await self._desk.postpone(claim, later)
             except (LostRaceError, DeskGoneError, RejectedError, SuspiciousError) as other:

@@ -6,6 +6,7 @@ unknown if something was sent, as failed if not; and an alert says so.
 
 import logging
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Final
 
 from edgeagent.contracts.event import EventType, Stream, data_text
@@ -43,9 +44,15 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Losing:
-    """Looks after what holders that are gone have left."""
+    """Looks after what holders that are gone have left.
+
+    Attributes:
+        settling: ends commands.
+        excused: runs whose holder could not give them back, as the store took no writes: that is no loss.
+    """
 
     settling: Settling
+    excused: set[int] = field(default_factory=set)
 
     def tell(self, lost: Sequence[Lost]) -> bool:
         """Count and log what was found, after its commit.
@@ -56,6 +63,7 @@ class Losing:
         around = self.settling.around
         for each in lost:
             row = each.row
+            self.excused.discard(row.run)
             around.metrics.lease_losses.labels(row.lane).inc()
             fields = {"command": row.command, "device": row.device, "run": row.run}
             log.warning("command lost its holder", extra=fields | {"outcome": each.outcome})
@@ -72,7 +80,7 @@ class Losing:
         return tuple(self._take_over(tx, row, now) for row in inbox.abandoned(tx, now))
 
     def _take_over(self, tx: Transaction, row: Row, now: Now) -> Lost:
-        counted = inbox.note_lost(tx, row.run, now)
+        counted = row.run not in self.excused and inbox.note_lost(tx, row.run, now)
         # It may end without being claimed again: nothing of its lock must stay.
         locks.clear(tx, row.run, now)
         if counted:

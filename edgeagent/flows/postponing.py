@@ -60,7 +60,7 @@ class Postponing:
             unsent(tx, claim.run)
         row = running(tx, claim.run)
         due = None if later.after is None else (now.milliseconds + later.after // _MILLISECOND, now.boot)
-        error, refresh = later.error or None, claim.force_refresh or later.reason is Reason.TAKEN_OVER
+        error, refresh = later.error or None, claim.force_refresh
         inbox.move(tx, row, Moved(State.WAITING, later.reason, due, force_refresh=refresh, error=error))
         self.breakers.postponed(tx, row, later.reason)
         act = about(

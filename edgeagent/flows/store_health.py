@@ -21,10 +21,14 @@ _ADVICE: Final = {
     Fault.READ_ONLY: "dmesg says why; it goes on by itself once it may write, or stop it and mount anew",
     Fault.FAILED_SYNC: "dmesg; replace the disk or card soon; it goes on by itself while writes succeed",
     Fault.IO: "dmesg; check the disk, its cable or card; it goes on by itself once writes succeed",
-    Fault.DAMAGED: "stop the agent and start it: the file is set aside; or edgeagent backup restore",
+    Fault.DAMAGED: "stop the agent and start it: it sets aside what it finds; else edgeagent backup restore",
     Fault.BUSY: "find the program with fuser -v on hub.db, and end it",
 }
-_RESTORE: Final = "edgeagent backup create keeps what is left; then edgeagent backup restore an earlier one"
+RESTORE: Final = (
+    "edgeagent backup list; then systemctl stop edgeagent, and edgeagent backup restore one made before: "
+    "what is here is kept beside it as replaced-..."
+)
+"""What to do about damage while the database takes writes: a start may not see it in its short look."""
 
 
 def store_check(keeping: StoreKeeping, trouble: str) -> Check:
@@ -40,7 +44,7 @@ def store_check(keeping: StoreKeeping, trouble: str) -> Check:
     if trouble:
         return _check(Level.CRITICAL, f"{_STANDS}: {trouble}", "see the check disk; it goes on by itself")
     if keeping.damage:
-        return _check(Level.CRITICAL, f"takes writes, but is damaged: {keeping.damage}", _RESTORE)
+        return _check(Level.CRITICAL, f"takes writes, but is damaged: {keeping.damage}", RESTORE)
     return _check(Level.OK, "takes writes")
 
 

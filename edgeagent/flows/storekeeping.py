@@ -10,16 +10,18 @@ the look at all pages reads beside the writer.
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from pydantic import JsonValue
 
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.errors import StorageError, TransientError
-from edgeagent.flows.beside import Beside
+from edgeagent.flows.beside import LONG_LOG, Beside
 from edgeagent.flows.surroundings import Surroundings
-from edgeagent.store import audit
+from edgeagent.store import audit, meta
 from edgeagent.store.audit import Act
 from edgeagent.store.database import Database
 from edgeagent.store.side import Side
@@ -30,8 +32,6 @@ log = logging.getLogger(__name__)
 
 LOOK: Final = timedelta(minutes=1)
 """How often the length of the log is looked at."""
-LONG_LOG: Final = 8 * 1024 * 1024
-"""How many bytes a log has that is cut; SQLite itself begins anew at 4 MiB and keeps the file as it is."""
 CALM: Final = 600
 """How many commits between two looks count as calm: then the log is cut."""
 CHECK_EVERY: Final = timedelta(days=30)
@@ -64,7 +64,8 @@ class StoreKeeping:
     """Looks after the store.
 
     Attributes:
-        damage: what of the file does not hang together; empty when all does, or nobody has looked yet.
+        damage: what of the file does not hang together, found now or before an earlier start; empty when all
+            does, or nobody has looked yet.
     """
 
     def __init__(self, store: Database, beside: Beside, around: Surroundings) -> None:
@@ -95,16 +96,29 @@ class StoreKeeping:
     async def run(self) -> None:
         """Look after it; ends only by cancellation, and then ends work beside the writer."""
         try:
+            await self._quietly(self.recall)
             while True:
                 try:
                     async with asyncio.timeout(LOOK.total_seconds()):
                         await self._store.failed.wait()
                 except TimeoutError:
-                    await self._look_quietly()
+                    await self._quietly(self.look)
                 else:
                     await self._recover()
         finally:
             self._beside.stop()
+
+    async def recall(self) -> None:
+        """Take over the damage that was found before this start, and look soon whether it is still there.
+
+        The start's own look does not see an index that does not fit its table.
+
+        Raises:
+            StorageError: it cannot be read.
+        """
+        self.damage = await self._store.read(meta.damage)
+        if self.damage:
+            self._checked = None
 
     async def look(self) -> None:
         """Do what is due while the store is well.
@@ -118,14 +132,16 @@ class StoreKeeping:
             log.info("log cut" if is_cut else "log not cut: it is being read")
         now = self._around.clock.boot()
         if self._checked is None or now - self._checked >= CHECK_EVERY:
-            self.damage = await self._beside.run(Side.damage)
-            self._checked = now
+            before, self.damage = self.damage, await self._beside.run(Side.damage)
             if self.damage:
                 log.critical("database damaged", extra={"why": self.damage})
+            if self.damage != before:
+                await self._store.write(partial(meta.note_damage, what=self.damage))
+            self._checked = now
 
-    async def _look_quietly(self) -> None:
+    async def _quietly(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
-            await self.look()
+            await work()
         except TransientError as why:
             log.warning("upkeep of the store fails", extra={"why": str(why)})
 

@@ -1,6 +1,7 @@
 """What a person at the hub may ask of the audit trail: the ``AuditDesk`` port, answered from the store.
 
-The trail is read in parts, so that whoever else reads the store need not wait for all of it.
+The trail is read in parts, so that whoever else reads the store need not wait for all of it. Old rows may be
+dropped between two parts: what then seems to be missing is no break, and whoever reads begins anew.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from edgeagent.contracts.reports.audit import (
 )
 from edgeagent.core.audit_chain import AuditKind, AuditRow, Break
 from edgeagent.core.trail import Anchor, Follower, anchors_of
-from edgeagent.errors import RejectedError, UnknownError
+from edgeagent.errors import RejectedError, TransientError, UnknownError
 from edgeagent.flows.checkpoints import Checkpoints
 from edgeagent.flows.surroundings import Surroundings
 from edgeagent.ids import Digest, HubId
@@ -34,6 +35,7 @@ from edgeagent.store.database import Database, Snapshot, Transaction
 from edgeagent.values import dataclass
 
 _PART: Final = 1000
+_TRIES: Final = 5
 GONE: Final = "rows before it are gone, and no checkpoint covers them"
 
 
@@ -76,6 +78,15 @@ class TrailDesk:
     async def verify(self, wanted: VerifyWanted) -> VerifyReport:
         """Follow the whole trail, and hold it against what the hub has signed and the cloud was told."""
         known = await self.store.read(checkpoints.basis)
+        for _ in range(_TRIES):
+            report = await self._followed(known, wanted)
+            begun, known = known, await self.store.read(checkpoints.basis)
+            if report.broken is None or known == begun:
+                return report
+        raise TransientError("rows of the trail are dropped faster than they are followed")
+
+    async def _followed(self, known: Head | None, wanted: VerifyWanted) -> VerifyReport:
+        """Follow the trail from what its first row builds on."""
         check = TrailCheck(self.around.origin.hub, self.key, known, wanted.head)
         while check.wants_checkpoints:
             part = await self.store.read(partial(checkpoints.page, after=check.checkpoint, most=_PART))
@@ -109,6 +120,8 @@ class TrailDesk:
         def read(db: Snapshot) -> ExportPage:
             rows = audit.rows(db, after=after, most=min(MOST_ROWS, max(upto - after, 0)))
             last = rows[-1][0].number if rows else after
+            if rows and rows[0][0].number > after + 1:
+                _refuse_if_dropped(db, after)
             signed = checkpoints.page(db, after=after, upto=last, most=MOST_ROWS)
             return ExportPage(
                 rows=[_row(row, stored) for row, stored in rows],
@@ -193,6 +206,13 @@ class TrailCheck:
     def _breaks(self, found: Break) -> None:
         self._broken = self._broken or found
         self.wants_rows = self.wants_checkpoints = False
+
+
+def _refuse_if_dropped(db: Snapshot, after: int) -> None:
+    """Refuse where the rows after one were dropped: a gap for any other reason is for the file to show."""
+    basis = checkpoints.basis(db)
+    if basis is not None and basis.number > after:
+        raise TransientError(f"the rows up to {basis.number} were dropped since the export began")
 
 
 def mark_of(head: Head) -> AuditMark:

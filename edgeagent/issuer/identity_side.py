@@ -5,8 +5,8 @@
     identity   certificate  >  whose it is, and whether it counts
     authority  anybody  >  the root, which whoever asks knows by its sha256
 
-A request that comes again for the same key gets the same certificate: an answer may be lost. A code works
-once, a wrong one is counted, and whoever sends many waits.
+A request that comes again for the same key gets the same certificate, as long as that is good: an answer may
+be lost. A code works once, a wrong one is counted, and whoever sends many waits.
 """
 
 import logging
@@ -179,7 +179,10 @@ class IdentitySide:
             self._refuse_standing(Standing.REPLACED)
         for state in (CertificateState.NEW, CertificateState.CURRENT):
             earlier = identities.in_state(tx, offered.hub, state)
-            if earlier is not None and earlier.key == offered.key and earlier.serial != serial:
+            if earlier is None or earlier.key != offered.key or earlier.serial == serial:
+                continue
+            # Whoever was away until that one had ended as well could do nothing with it.
+            if earlier.standing(now) is Standing.VALID:
                 return earlier
         if shown.state is CertificateState.PREVIOUS:
             log.warning("an earlier certificate asks for another", extra={"hub": shown.hub, "serial": serial})

@@ -6,6 +6,7 @@ a hub that was away for long has only one that is over, and renews by it.
 """
 
 import asyncio
+import logging
 import ssl
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,8 @@ from typing import Final
 from edgeagent.errors import ConfigurationError
 from edgeagent.issuer.authority import AuthorityFolder
 from edgeagent.issuer.settings import ServerSettings
+
+log: Final = logging.getLogger(__name__)
 
 _LOOK_EVERY: Final = 5.0
 # X509_V_FLAG_NO_CHECK_TIME (openssl/x509_vfy.h); Python has no name for it.
@@ -27,6 +30,7 @@ class ServerTls:
     def __init__(self, certificate: Path, key: Path | None, clients: Path | None) -> None:
         self._files = (certificate, key)
         self._marks: Marks = ()
+        self._told = ""
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self._load()
@@ -51,14 +55,23 @@ class ServerTls:
         Raises:
             ConfigurationError: it is unusable; the earlier one goes on.
         """
-        if self._marks != self._look():
-            self._load()
+        try:
+            if self._marks != self._look():
+                self._load()
+        except ConfigurationError as why:
+            if self._told != str(why):
+                self._told = str(why)
+                log.warning("the earlier certificate goes on", extra={"why": self._told})
+            raise
+        self._told = ""
 
     def _load(self) -> None:
         certificate, key = self._files
         marks = self._look()
         try:
-            self.context.load_cert_chain(certificate, key, password="")
+            # A context takes the certificate before it finds that the key is another's, and then has neither.
+            for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self.context):
+                context.load_cert_chain(certificate, key, password="")
         except OSError as why:  # an ssl.SSLError is one
             raise ConfigurationError(f"{certificate}: not usable: {why}") from why
         self._marks = marks

@@ -30,7 +30,11 @@ class AuditDesk(Protocol):
         ...
 
     async def verify(self, wanted: VerifyWanted) -> VerifyReport:
-        """Follow the whole trail, and hold it against what the hub has signed and the cloud was told."""
+        """Follow the whole trail, and hold it against what the hub has signed and the cloud was told.
+
+        Raises:
+            TransientError: its beginning goes on being dropped meanwhile.
+        """
         ...
 
     async def begin_export(self, wanted: ExportWanted, actor: str) -> ExportReport:
@@ -42,7 +46,11 @@ class AuditDesk(Protocol):
         ...
 
     async def export_page(self, after: int, upto: int) -> ExportPage:
-        """The next rows of an export."""
+        """The next rows of an export.
+
+        Raises:
+            TransientError: they were dropped since it began; another one begins after them.
+        """
         ...
 
     async def end_export(self, number: int) -> None:

@@ -29,6 +29,8 @@ class CrashPoint(StrEnum):
     """The next certificate lies in the slot that is not shown; the queue has not seen it yet."""
     CERTIFICATE_TRIED = "certificate_tried"
     """The queue takes the next certificate; the one before is still the one that is shown."""
+    CERTIFICATE_SHOWN = "certificate_shown"
+    """A claim code's certificate is the one that is shown; the set-up has made no further step."""
     COMMAND_SETTLED = "command_settled"
     """The final commit is done; the receipt has not gone up."""
 

@@ -1,9 +1,10 @@
 """From a claim code to an identity and the policy's first root: both fetched, both known by their sha256.
 
-    the next key ──> authority, by its sha256 ──> certificate for the code ──> slot ──> shown ──> code noted
+    the next key ──> authority, by its sha256 ──> certificate for the code ──> slot ──> code noted ──> shown
 
 Each step leaves a whole file or none, and is made again after a death: the same key with the same code gets
-the same certificate. What is fetched takes its place only when it is what the code names.
+the same certificate. The key is one to come until its certificate is shown; so that is the last step. What is
+fetched takes its place only when it is what the code names.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from edgeagent.adapters.cloud.exchange import Exchange, Question
 from edgeagent.adapters.cloud.settings import CloudSettings
 from edgeagent.clock import Clock
 from edgeagent.contracts.claim import Claim, secret_digest
-from edgeagent.core.certificates import check_hub_chain, pem_of, read_chain
+from edgeagent.core.certificates import check_hub_chain, pem_of, read_chain, serial_text
 from edgeagent.errors import RejectedError, SuspiciousError
 from edgeagent.ports.crash import CrashPoint
 from edgeagent.ports.links import LinkError, Trouble
@@ -55,9 +56,12 @@ class Claiming:
         """Whether this very code was made good here."""
         slots = self.places.slots
         try:
-            noted = (slots.folder / "claim").read_text("ascii").strip()
-            identity = slots.load()
-        except (OSError, UnicodeDecodeError, UnusableSlotError):
+            noted, *serial = (slots.folder / "claim").read_text("ascii").split()
+            identity, waiting = slots.load(), slots.waiting()
+        except (OSError, ValueError, UnusableSlotError):
+            return False
+        if waiting is not None and serial_text(waiting.certificate) in serial:
+            # A death, or the disk, has kept it from being shown.
             return False
         return noted == secret_digest(self.claim.secret) and identity.hub == self.claim.facts.hub
 
@@ -90,10 +94,11 @@ class Claiming:
             stored = slots.put(chain)
             self.reached(CrashPoint.CERTIFICATE_STORED)
             slots.write(slots.authority, pem_of([root]), mode=0o644)
-            slots.show(stored.file)
             offered.unlink(missing_ok=True)
-            noted = f"{secret_digest(self.claim.secret)}\n".encode("ascii")
-            slots.write(slots.folder / "claim", noted, mode=_CLAIM_MODE)
+            noted = f"{secret_digest(self.claim.secret)} {serial_text(stored.certificate)}\n"
+            slots.write(slots.folder / "claim", noted.encode("ascii"), mode=_CLAIM_MODE)
+            slots.show(stored.file)
+            self.reached(CrashPoint.CERTIFICATE_SHOWN)
 
     @property
     def has_root(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Final
 from edgeagent import config as configurations
 from edgeagent.config import Config
 from edgeagent.contracts.claim import ClaimFacts
+from edgeagent.errors import ConfigurationError
 from edgeagent.setup.places import RUN_DIR, STATE_DIR, Places
 from edgeagent.values import dataclass
 
@@ -81,21 +82,39 @@ def is_of_the_cloud(facts: ClaimFacts) -> bool:
     return facts.policy.startswith(f"{facts.cloud}/")
 
 
-def missing_lines(path: Path, facts: ClaimFacts) -> list[str]:
+def kept_configuration(path: Path) -> Config | None:
+    """The configuration that is there, and says what nobody has typed; None for none that can be read."""
+    try:
+        return configurations.load(path)
+    except ConfigurationError:
+        # What is wrong with one that is there is told by whoever looks what it lacks.
+        return None
+
+
+def missing_lines(facts: ClaimFacts, places: Places, proxy: str | None) -> list[str]:
     """What a configuration that is there lacks, or has otherwise, for the hub of a claim.
+
+    Args:
+        facts: of the claim.
+        places: where the set-up writes; the agent is to find it there.
+        proxy: what the set-up goes through; the agent is to do so too.
 
     Raises:
         ConfigurationError: it is wrong in itself.
     """
-    config = configurations.load(path)
+    config = configurations.load(places.config)
     wanted = {
         "[hub] id": facts.hub,
         "[hub] zone": facts.zone,
+        "[hub] state_dir": str(places.state_dir),
+        "[hub] run_dir": str(places.run_dir),
         "[cloud] url": facts.cloud,
         "[policy] source": facts.policy,
     }
+    if proxy is not None:
+        wanted["[cloud] proxy"] = proxy.rstrip("/")
     found = _found(config)
-    wrong = [f'{key} = "{value}"' for key, value in wanted.items() if found.get(key) != value]
+    wrong = [f"{key} = {json.dumps(value)}" for key, value in wanted.items() if found.get(key) != value]
     if config.policy is None or config.policy.root is None:
         wrong.append('[policy] root = "root.json"')
     return wrong
@@ -108,9 +127,15 @@ def difference(before: str, after: str, path: Path) -> str:
 
 
 def _found(config: Config) -> dict[str, str]:
-    found = {"[hub] id": str(config.hub.id), "[hub] zone": str(config.hub.zone)}
+    found = {
+        "[hub] id": str(config.hub.id),
+        "[hub] zone": str(config.hub.zone),
+        "[hub] state_dir": str(config.hub.state_dir.absolute()),
+        "[hub] run_dir": str(config.hub.run_dir.absolute()),
+    }
     if config.cloud is not None:
         found["[cloud] url"] = config.cloud.url
+        found["[cloud] proxy"] = config.cloud.proxy or ""
     if config.policy is not None and config.policy.source is not None:
         found["[policy] source"] = config.policy.source
     return found

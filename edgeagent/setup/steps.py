@@ -73,7 +73,7 @@ class Setup:
         yield self._services(is_dry=is_dry, is_changed=any(step.came is Came.DONE for step in made))
 
     def _check_configuration(self) -> None:
-        config, facts = self.places.config, self.claiming.claim.facts
+        config = self.places.config
         if not config.exists() or self.is_replacing:
             if config.exists() and not config.is_file():
                 raise ConfigurationError(f"{config} is no file; nothing was done: move it away")
@@ -81,7 +81,7 @@ class Setup:
             self._check_choices()
             return
         try:
-            wrong = missing_lines(config, facts)
+            wrong = missing_lines(self.claiming.claim.facts, self.places, self.claiming.proxy)
         except ConfigurationError as why:
             raise ConfigurationError(
                 f"{why}\nnothing was done; mend it (edgeagent config check), or have it kept under another "
@@ -89,9 +89,8 @@ class Setup:
             ) from why
         if wrong:
             raise ConfigurationError(
-                f"{config} is there and is not of this claim; nothing was done. Write in it:\n"
-                + "\n".join(wrong)
-                + "\nor have it kept under another name: --replace-config"
+                f"{config} is there and is not of this claim, or not as the flags have it; nothing was done. "
+                "Write in it:\n" + "\n".join(wrong) + "\nor have it kept under another name: --replace-config"
             )
 
     def _check_zone(self) -> None:

@@ -19,7 +19,7 @@ import re
 import shutil
 import sqlite3
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime
 from hashlib import sha256
@@ -28,7 +28,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from edgeagent.contracts.backup import BackupFile, BackupLink, Manifest, Signed, Why
+from edgeagent.contracts.backup import BackupFile, BackupLink, Manifest, Signed, Why, is_file_name
 from edgeagent.contracts.door import decode, encode
 from edgeagent.errors import AgentError, MalformedError, RejectedError, StorageError
 from edgeagent.ids import Digest
@@ -135,10 +135,11 @@ class Backups:
 
     def _make(self, side: Side, wish: Wish, part: Path) -> Backup:
         side.back_up(part / DATABASE)
-        for name in self._keys() if wish.has_keys else ():
+        names, links = self._keys() if wish.has_keys else ([], [])
+        for name in names:
             make_way(part, name)
             _copy(self._state_dir / name, part / name, _KEY_BYTES)
-        manifest = _described(part, wish, [*self._links()] if wish.has_keys else [])
+        manifest = _described(part, wish, links)
         _write(part / MANIFEST, encode(Signed(manifest=manifest, sha256=_digest(manifest))))
         for folder in {file.parent for file in part.rglob("*")}:
             sync_folder(folder)
@@ -156,23 +157,25 @@ class Backups:
             target = self.folder / f"{name}-{number}"
         return target
 
-    def _keys(self) -> Iterator[str]:
-        if (self._state_dir / KEY).is_file():
-            yield KEY
-        found = sorted((self._state_dir / IDENTITY).rglob("*"))[: _MOST_KEYS + 1]
-        for file in found[:_MOST_KEYS]:
-            if file.is_file() and not file.is_symlink():
-                yield str(file.relative_to(self._state_dir))
+    def _keys(self) -> tuple[list[str], list[BackupLink]]:
+        """The hub's key and what is in its identity: files, and links such as the one to what is shown.
 
-    def _links(self) -> Iterator[BackupLink]:
-        """Such as the one to the certificate that is shown; one that leads elsewhere is none of ours."""
-        for link in sorted((self._state_dir / IDENTITY).rglob("*"))[:_MOST_KEYS]:
-            if link.is_symlink():
+        What has no name of ours, as an editor's copy, and a link that leads elsewhere are left out.
+        """
+        files = [KEY] if (self._state_dir / KEY).is_file() else []
+        links = []
+        for path in sorted((self._state_dir / IDENTITY).rglob("*")):
+            name = str(path.relative_to(self._state_dir))
+            if path.is_symlink():
                 try:
-                    name = str(link.relative_to(self._state_dir))
-                    yield BackupLink(name=name, to=str(link.readlink()))
+                    links.append(BackupLink(name=name, to=str(path.readlink())))
                 except ValidationError:
-                    log.warning("a link is not in the backup", extra={"link": str(link)})
+                    log.warning("a link is not in the backup", extra={"link": name})
+            elif path.is_file() and is_file_name(name):
+                files.append(name)
+            elif path.is_file():
+                log.warning("a file is not in the backup: it has no name of ours", extra={"file": name})
+        return files[:_MOST_KEYS], links[:_MOST_KEYS]
 
     def all(self) -> list[Backup]:
         """All that lie here, the newest first; their contents are not looked at."""
@@ -335,7 +338,7 @@ def _described(part: Path, wish: Wish, links: list[BackupLink]) -> Manifest:
         with closing(connect_reader(part / DATABASE)) as connection:
             db = Snapshot(connection)
             [(tables,)] = connection.execute("PRAGMA user_version").fetchall()
-            life, started = meta.life(db), audit.last_start(db)
+            life, started = meta.life(db), meta.last_start(db)
             incarnation, number = meta.incarnation(db), audit.head(db).number
     except (sqlite3.Error, AgentError, ValueError) as why:
         raise StorageError(f"the copy cannot be read: {why}") from why

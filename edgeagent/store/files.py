@@ -70,6 +70,10 @@ class LaterTablesError(NewerFileError):
         self.known = known
 
 
+class HeldError(ConfigurationError):
+    """Another process works on the state. It lets go when it ends; a person who types is told at once."""
+
+
 class MigrationError(ConfigurationError):
     """The tables cannot be brought up to date; the file is as it was, and the version before can use it."""
 
@@ -309,7 +313,8 @@ def sole_owner(lock: Path) -> Iterator[None]:
     """Hold the lock that keeps a second agent, a restore and a migration apart.
 
     Raises:
-        ConfigurationError: another process holds it.
+        HeldError: another process holds it.
+        ConfigurationError: it belongs to somebody else.
         StorageError: the disk does not let it be opened.
     """
     try:
@@ -322,7 +327,7 @@ def sole_owner(lock: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as why:
-            raise ConfigurationError(f"another edgeagent is running on {lock.parent}") from why
+            raise HeldError(f"another edgeagent is running on {lock.parent}") from why
         yield
     finally:
         os.close(handle)

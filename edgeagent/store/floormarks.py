@@ -1,11 +1,24 @@
-"""A mark of what a database holds now, for the floor file."""
+"""A mark of what a database holds now, for the floor file; and how a database stands to such a mark."""
 
 from edgeagent.contracts.floormark import FloorMark
+from edgeagent.core.epochs import Found
 from edgeagent.errors import BrokenInvariantError
 from edgeagent.ids import Digest, HubId
 from edgeagent.store import audit, meta, stops
 from edgeagent.store import policy as policies
 from edgeagent.store.database import Snapshot
+
+
+def found_beside(db: Snapshot, mark: FloorMark | None) -> Found:
+    """What a database says of itself, and of the row of its trail that a mark names."""
+    present = meta.life(db)
+    return Found(
+        epoch=None if present is None else present.epoch,
+        previous=None if present is None else present.previous,
+        incarnation=meta.incarnation(db),
+        audit_number=audit.head(db).number,
+        hash_at_mark=None if mark is None else audit.hash_of(db, mark.audit_number),
+    )
 
 
 def mark_of(db: Snapshot, hub: HubId, sequence: int, policy_version: int | None = None) -> FloorMark:

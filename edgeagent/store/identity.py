@@ -4,7 +4,8 @@
     current.pem      a link to the one that is shown
     next.key         a key that is to be certified; it outlives a lost answer and a power cut
     authority.pem    the root that the queue's certificate goes back to
-    claim            the sha256 of the secret of the claim code that was used last
+    claim            the sha256 of the secret of the claim code that was used last, and the number of the
+                     certificate that was given for it
 
 Whatever is written is written beside its place, synced and renamed. A new certificate goes into the slot that
 is not shown; only when the queue has taken it is the link moved, in one step. So at every moment one slot is

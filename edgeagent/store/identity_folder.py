@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from edgeagent.errors import ConfigurationError
+
 
 class IdentityFolder:
     """The folder of the hub's identity.
@@ -25,5 +27,12 @@ class IdentityFolder:
 
     @property
     def is_enrolled(self) -> bool:
-        """Whether there is anything to show."""
-        return self.current.exists()
+        """Whether there is anything to show.
+
+        Raises:
+            ConfigurationError: we may not even look.
+        """
+        try:
+            return self.current.exists()
+        except OSError as why:
+            raise ConfigurationError(f"cannot read {self.folder}: {why.strerror}") from why

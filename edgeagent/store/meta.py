@@ -2,7 +2,8 @@
 
 Owns the table ``meta``: the *epoch* (the life of this database, SPEC T8) with why it began and what was
 before, the *incarnation* (one more at each start of the agent, SPEC L3), the floor of time with what it
-rests on (SPEC T6), and how far back commands are forgotten (SPEC T4).
+rests on (SPEC T6), how far back commands are forgotten (SPEC T4), what damage of the file is known, and at
+which hub, of which version, the agent was started last.
 """
 
 from datetime import datetime
@@ -11,8 +12,10 @@ from typing import Final
 from edgeagent.clock import BootId, FloorSource
 from edgeagent.contracts.floormark import EpochReason
 from edgeagent.contracts.scalars import timestamp, timestamp_text
-from edgeagent.ids import Epoch
+from edgeagent.ids import Epoch, hub_id
 from edgeagent.ids import epoch as checked_epoch
+from edgeagent.store import audit
+from edgeagent.store.audit import Start
 from edgeagent.store.database import Snapshot, Transaction
 from edgeagent.values import dataclass
 
@@ -120,6 +123,19 @@ def next_incarnation(tx: Transaction, *, after: int = 0) -> int:
     return number
 
 
+def note_start(tx: Transaction, start: Start) -> None:
+    """Note a start of the agent."""
+    _write(tx, "hub", start.hub)
+    _write(tx, "version", start.version)
+
+
+def last_start(db: Snapshot) -> Start | None:
+    """The last start of the agent, also when the trail has dropped its row; None for none that is known."""
+    hub, version = _value(db, "hub"), _value(db, "version")
+    # One that was made by an earlier version has noted none.
+    return audit.last_start(db) if hub is None or version is None else Start(hub_id(hub), version)
+
+
 def time_floor(db: Snapshot) -> StoredFloor | None:
     """The moment that is certainly past, if one was ever stored."""
     text = _value(db, "time_floor")
@@ -178,6 +194,19 @@ def note_boot_began(tx: Transaction, boot_id: BootId, moment: datetime) -> None:
     """Store when this boot began, as far as that is beyond doubt."""
     _write(tx, "boot_id", boot_id)
     _write(tx, "boot_began", timestamp_text(moment))
+
+
+def damage(db: Snapshot) -> str:
+    """What the last look at all pages has found; empty for nothing."""
+    return _value(db, "damage") or ""
+
+
+def note_damage(tx: Transaction, what: str) -> None:
+    """Note what a look at all pages has found; empty for nothing."""
+    if what:
+        _write(tx, "damage", what)
+    else:
+        tx.execute(_REMOVE, {"name": "damage"})
 
 
 def _value(db: Snapshot, name: str) -> str | None:

@@ -6,7 +6,7 @@ gone. Whoever deletes the last event of a stream raises the counter in the same 
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Final
 
@@ -46,7 +46,7 @@ INSERT INTO outbox_refused (stream, number, type, device, data, reason)
 SELECT stream, number, type, device, data, :reason FROM outbox
  WHERE id = :first + :number AND :number BETWEEN 1 AND :last - :first
 """
-_IDS: Final = "SELECT id FROM outbox WHERE id BETWEEN :first AND :last ORDER BY id"
+_IDS: Final = "SELECT id FROM outbox WHERE id > :after AND id <= :last ORDER BY id LIMIT :most"
 _REFUSED_NUMBERS: Final = "SELECT number FROM outbox_refused WHERE stream = :stream ORDER BY number"
 _RENUMBER: Final = "UPDATE outbox SET id = ? WHERE id = ?"
 _RENUMBER_REFUSED: Final = "UPDATE outbox_refused SET number = ? WHERE stream = ? AND number = ?"
@@ -56,6 +56,8 @@ SELECT count(*) AS depth, min(at) AS oldest, coalesce(sum(length(data)), 0) AS b
        (SELECT count(*) FROM outbox_refused WHERE stream = :stream) AS refused
   FROM outbox WHERE id BETWEEN :first AND :last
 """
+# A hub that was away for weeks has a million; they are not all to be in memory at once.
+_PAGE: Final = 10_000
 # Answered by the first entry of the stream in the key, however many wait.
 _OLDEST: Final = "SELECT id - :first FROM outbox WHERE id BETWEEN :first AND :last ORDER BY id LIMIT 1"
 
@@ -219,17 +221,27 @@ def begin_anew(tx: Transaction) -> dict[int, int]:
     """
     records: dict[int, int] = {}
     for stream in Stream:
-        # Rising, and none is given a number above its own: no two ever meet.
-        first = event_id(stream, 0)
-        moves = {old - first: new for new, (old,) in enumerate(tx.rows(_IDS, within(stream)), start=1)}
-        tx.execute_many(_RENUMBER, [(first + new, first + old) for old, new in moves.items()])
+        waiting = 0
+        for moves in _renumbered(tx, stream):
+            waiting += len(moves)
+            if stream is Stream.RECORD:
+                records.update(moves)
         refused = [int(row["number"]) for row in tx.rows(_REFUSED_NUMBERS, {"stream": stream})]
         below = max(refused, default=0) + 1
         tx.execute_many(_RENUMBER_REFUSED, [(old - below, str(stream), old) for old in refused])
-        tx.execute(_BEGIN_AT, {"stream": stream, "next": len(moves) + 1})
-        if stream is Stream.RECORD:
-            records = moves
+        tx.execute(_BEGIN_AT, {"stream": stream, "next": waiting + 1})
     return records
+
+
+def _renumbered(tx: Transaction, stream: Stream) -> Iterator[dict[int, int]]:
+    """Number what waits in a stream from 1, and tell the new numbers by the old ones, so many at a time."""
+    first, after, following = event_id(stream, 0), event_id(stream, 0), count(1)
+    while ids := [int(row[0]) for row in tx.rows(_IDS, {**within(stream), "after": after, "most": _PAGE})]:
+        after = ids[-1]
+        # Rising, and none is given a number above its own: no two ever meet, and none is seen again.
+        moves = {old - first: new for old, new in zip(ids, following, strict=False)}
+        tx.execute_many(_RENUMBER, [(first + new, first + old) for old, new in moves.items()])
+        yield moves
 
 
 def depths(db: Snapshot) -> dict[Stream, Depth]:

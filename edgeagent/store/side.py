@@ -20,6 +20,8 @@ from edgeagent.store.files import sync_folder
 
 LONGEST_LOG: Final = 32 * 1024 * 1024
 """How many bytes the log may have while somebody reads beside the writer."""
+ANY_LOG: Final = 2**62
+"""The same where nobody writes: what was left of a log may be as long as it is."""
 ROOM: Final = 16 * 1024 * 1024
 """How many bytes a backup leaves free on its disk."""
 

@@ -29,6 +29,8 @@ LEFT_OUT: Final = (
     "tokens, passwords, keys and logins, wherever they were seen",
 )
 """What is in no bundle."""
+NAMES: Final = "people's names for devices"
+"""What is in it if it is wanted."""
 _PRIVATE: Final = 0o600
 
 
@@ -40,23 +42,32 @@ class Heading:
         hub: its id; empty where the configuration does not say.
         version: of edgeagent.
         at: when it was made, by the machine's clock.
-        has_labels: whether people's names for devices are in it.
+        has_labels: whether people's names for devices are in it; None where they may be: they are not known.
     """
 
     hub: str
     version: str
     at: datetime
-    has_labels: bool
+    has_labels: bool | None
 
     @property
     def folder(self) -> str:
         """The folder in the archive, and the beginning of its file's name."""
         return f"edgeagent-support-{self.hub or 'hub'}-{self.at:%Y%m%dT%H%M%SZ}"
 
+    @property
+    def left_out(self) -> Sequence[str]:
+        """What is in none of it."""
+        return LEFT_OUT if self.has_labels is not False else (*LEFT_OUT, NAMES)
+
+    @property
+    def not_looked_for(self) -> Sequence[str]:
+        """What may be in it, since it was not known and so not looked for."""
+        return () if self.has_labels is not None else (NAMES,)
+
 
 def manifest(heading: Heading, gathered: Gathered) -> dict[str, JsonValue]:
     """What is in a bundle, and what is not."""
-    left_out: Sequence[str] = LEFT_OUT if heading.has_labels else (*LEFT_OUT, "people's names for devices")
     return {
         "format": 1,
         "hub": heading.hub,
@@ -74,7 +85,8 @@ def manifest(heading: Heading, gathered: Gathered) -> dict[str, JsonValue]:
             for part in gathered.parts
         ],
         "missing": [{"name": each.name, "why": each.why} for each in gathered.missing],
-        "left_out": [*left_out],
+        "left_out": [*heading.left_out],
+        "not_looked_for": [*heading.not_looked_for],
     }
 
 

@@ -10,10 +10,13 @@ import pytest
 
 from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.reports.status import StatusReport
+from edgeagent.store.files import sole_owner
 from tests.acceptance.disks import checked
+from tests.support.agents import AgentProcess
 from tests.support.agents_burst import Judgement
 from tests.support.agents_venue import Venue
 from tests.support.brokers import wait_until
+from tests.support.notified import notified
 from tests.support.stores import query
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("R2", "T8")]
@@ -24,6 +27,14 @@ def venue(tmp_path: Path) -> Iterator[Venue]:
     with Venue(tmp_path) as running:
         running.open()
         yield running
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[AgentProcess]:
+    """One that does not run yet, without a broker."""
+    alone = AgentProcess(tmp_path / "hub", "")
+    yield alone
+    alone.close()
 
 
 def restored(venue: Venue, name: str) -> None:
@@ -106,3 +117,33 @@ def test_a_backup_on_a_new_card_does_nothing_again_though_nothing_beside_it_reme
     assert venue.effects(device, ActionName.TOGGLE) == 1
     venue.end_of(venue.order(device, ActionName.TOGGLE))
     assert venue.effects(device, ActionName.TOGGLE) == 2
+
+
+@pytest.mark.requirement("R6")
+def test_an_agent_that_is_started_while_its_state_is_copied_comes_up_when_that_is_done(
+    agent: AgentProcess, tmp_path: Path
+) -> None:
+    """Its unit takes 78 for the last word; nobody would start it again."""
+    agent.state_dir.mkdir(mode=0o700)
+
+    def waits() -> bool:
+        assert agent.alive, agent.log
+        return f"STATUS=waiting: another edgeagent is running on {agent.state_dir}" in systemd.heard()
+
+    with notified(tmp_path, watchdog=None) as systemd:
+        agent.environment = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
+        with sole_owner(agent.state_dir / "agent.lock"):
+            agent.launch()
+            wait_until(waits, "the agent to wait")
+        wait_until(lambda: "READY=1" in systemd.heard(), "the agent to be ready")
+    assert agent.stop() == 0
+
+
+@pytest.mark.requirement("H4")
+def test_an_agent_that_is_typed_beside_another_says_so_at_once(agent: AgentProcess) -> None:
+    agent.state_dir.mkdir(mode=0o700)
+    with sole_owner(agent.state_dir / "agent.lock"):
+        agent.launch()
+
+        assert agent.wait_for_end() == 78
+    assert f"another edgeagent is running on {agent.state_dir}" in agent.log

@@ -8,6 +8,7 @@ import pytest
 
 from edgeagent.ports.crash import CrashPoint
 from tests.acceptance import test_enrolled_hub, test_killed_agent, test_killed_scene, test_worker
+from tests.setup import test_setup
 
 PRODUCT: Final = Path(__file__).parents[2] / "edgeagent"
 KILLED_AT: Final = {
@@ -15,6 +16,7 @@ KILLED_AT: Final = {
     *(point for point, _ in test_killed_scene.DEATHS),
     *test_worker.DEATHS,
     *test_enrolled_hub.DEATHS,
+    *test_setup.DEATHS,
 }
 
 pytestmark = pytest.mark.requirement("R5")

@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from edgeagent.contracts.actions import ActionName
 from edgeagent.contracts.door import decode
 from edgeagent.contracts.reports.commands import CommandsReport
 from edgeagent.contracts.reports.devices import DevicesReport
@@ -41,6 +42,17 @@ ANNOUNCED: Final = {
     "so": {"4": 0}, "state": ["OFF", "ON"], "onln": "Online", "ofln": "Offline",
 }  # fmt: skip
 STAGES: Final = ("gate", "lane", "work", "step", "confirmation", "receipt")
+DRAWN: Final = 40
+# So often, with time for an answer in between.
+DRAWN_AGAIN: Final = f"""
+import("/page/hub.js").then(async ({{ hub }}) => {{
+  for (let times = 0; times < {DRAWN}; times += 1) {{
+    hub.changed("sample");
+    await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
+    await fetch("/api/history");
+  }}
+}})
+"""
 
 # The least contrast of any text that is shown with what is behind it (WCAG 2.2, 1.4.3).
 CONTRAST: Final = """
@@ -204,6 +216,21 @@ async def test_it_is_read_on_a_phone_in_light_and_dark_and_without_a_mouse(watch
         await tab.until("document.body?.innerText.includes('edgeagent status')")
         # That there are no such commands is told whenever their answers come.
         assert [each for each in tab.complaints if not re.search(r"status of 40[04]\b", each)] == []
+
+
+async def test_a_command_that_is_not_known_is_said_to_be_so_asked_for_seldom_and_shown_when_it_comes(
+    watched: Watched,
+) -> None:
+    signed = watched.venue.sign(PLUG, ActionName.POWER, {"on": False})
+    async with watched.looked_at("unknown") as tab:
+        await tab.tells(f"location.hash = '#/commands/{signed.command.id}'")
+        await tab.until("document.querySelector('.view').innerText.includes('does not know this command')")
+        await tab.tells(DRAWN_AGAIN)
+        asked = [each for each in tab.requests if "/api/commands/" in each]
+        await asyncio.to_thread(watched.venue.cloud.send, signed.envelope)
+        await tab.until("document.querySelectorAll('.way li').length > 4")
+
+        assert 2 <= len(asked) < DRAWN
 
 
 @pytest.mark.threat("T50", "T31")

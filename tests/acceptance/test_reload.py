@@ -105,8 +105,8 @@ def test_what_fits_only_to_keys_that_wait_for_a_restart_waits_with_them(tmp_path
     hub = Hub(tmp_path / "hub", managed)
     hub.agent.start()
     pid = hub.agent.pid
-    # A guest again. The password could be taken at once; a managed broker without one is a mistake
-    guest = hub.text.replace(managed, "").replace('username = "agent"\npassword_file = "secret"\n', "")
+    # A guest again. No password could be taken at once; a managed broker without one is a mistake
+    guest = hub.text.replace(managed, "").replace('password_file = "secret"\n', "")
 
     hub.says(guest.replace('level = "info"', 'level = "debug"'))
 

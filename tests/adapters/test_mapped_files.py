@@ -23,16 +23,24 @@ PAGE: Final = 4096
 KIBIBYTE: Final = 1024
 
 
-def mapping(place: int, permissions: str, path: str, *, anonymous: int = 0) -> list[str]:
-    """A mapping of one page as ``smaps`` tells it; ``anonymous`` in KiB."""
+def mapping(place: int, permissions: str, path: str, *, anonymous: int = 0, swap: int = 0) -> list[str]:
+    """A mapping of one page as ``smaps`` tells it; ``anonymous`` and ``swap`` in KiB."""
     first = place * PAGE
     return [
         f"{first:x}-{first + PAGE:x} {permissions} 00000000 fe:00 1234 {path}\n",
         "Size:                  4 kB\n",
         "Rss:                   4 kB\n",
         f"Anonymous:             {anonymous} kB\n",
+        "LazyFree:              0 kB\n",
+        f"Swap:                  {swap} kB\n",
+        f"SwapPss:               {swap} kB\n",
         "VmFlags: rd mr mw me\n",
     ]
+
+
+def untold(word: str) -> list[str]:
+    """A mapping of whose written pages the kernel does not tell all."""
+    return [line for line in mapping(7, "r--p", LIBRARY) if not line.startswith(word)]
 
 
 def pages(*mappings: list[str]) -> list[int]:
@@ -57,6 +65,10 @@ def test_code_and_constants_of_the_program_and_its_libraries_may_go() -> None:
     [
         pytest.param(mapping(7, "rw-p", LIBRARY), id="what may be written"),
         pytest.param(mapping(7, "r--p", LIBRARY, anonymous=4), id="what was written before it was closed"),
+        pytest.param(mapping(7, "r--p", LIBRARY, swap=4), id="what was written and is swapped out"),
+        pytest.param(mapping(7, "r--p", LIBRARY, anonymous=4, swap=4), id="what is swapped out in part"),
+        pytest.param(untold("Anonymous:"), id="what nobody says is not in memory"),
+        pytest.param(untold("Swap:"), id="what nobody says is not swapped out"),
         pytest.param(mapping(7, "r--s", LIBRARY), id="what is shared"),
         pytest.param(mapping(7, "rwxp", LIBRARY), id="what may be written and run"),
         pytest.param(mapping(7, "r--p", "/var/lib/edgeagent/hub.db"), id="another file"),

@@ -114,6 +114,17 @@ async def test_a_certificate_for_another_name_is_refused_unless_that_name_is_exp
     assert "IP address mismatch" in why
 
 
+@pytest.mark.parametrize("name", ["hub..lan", ".hub.lan", "h" * 64, "hub\0.lan"])
+async def test_a_name_that_no_certificate_can_have_is_a_failure_like_others_and_tried_again(
+    tmp_path: Path, authority: Authority, name: str
+) -> None:
+    tls = TlsSettings(ca=authority.certificate, server_name=name)
+    with TlsBroker(tmp_path, authority, authority.issues("broker", "127.0.0.1")) as broker:
+        why = await why_not(make_bus(broker.port, tls=tls))
+
+    assert f"{name!r} is no name that a certificate can have" in why
+
+
 @pytest.mark.parametrize(
     ("begins", "trouble", "word"),
     [

@@ -223,7 +223,7 @@ class TestWhoMayAsk:
 
 async def test_an_address_that_is_taken_is_told(tmp_path: Path) -> None:
     async with served(tmp_path) as (desk, port):
-        with pytest.raises(OSError, match="address already in use"):
+        with pytest.raises(OSError, match="Address already in use"):
             await WebServer("127.0.0.1", port, desk.hub.around.metrics, desk.operator).open()
 
 

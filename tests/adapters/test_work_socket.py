@@ -4,7 +4,9 @@ import asyncio
 import json
 import stat
 from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -33,11 +35,14 @@ from edgeagent.core.lease import SHORTEST as LEASE
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import StepName
 from edgeagent.errors import ConfigurationError, TransientError
+from edgeagent.flows.dispatch import Dispatch
 from edgeagent.flows.wary import WaryDesk
+from edgeagent.ports.crash import CrashPoint
 from tests.adapters.working import Bench, Stranger, new_bench
 from tests.flows.scripted import Television
 from tests.flows.signing import OTHER_TV, POWER, REBOOT, SECOND, VOLUME
-from tests.support.clocks import ManualClock
+from tests.support.clocks import LoopTime, ManualClock
+from tests.support.stores import full_disk
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.requirement("W1")
@@ -227,6 +232,47 @@ async def test_a_connection_that_ends_leaves_what_others_of_its_process_work_on(
     assert await is_taken_over(bench)
     assert await answering == ""
     assert await other.asks(RenewRequest(grip=other.grip)) == ""
+
+
+@pytest.mark.requirement("R2", "L7")
+async def test_a_worker_whose_hub_has_no_disk_gives_its_command_back_and_is_not_cut_off(
+    bench: Bench, tv: Television, caplog: pytest.LogCaptureFixture
+) -> None:
+    timers, around = LoopTime(), bench.hub.now.around
+    dispatch = Dispatch(bench.worker(), Tier.LOW, around.clock, around.chance, around.metrics)
+    await bench.hub.admits(bench.hub.command(POWER, on=True))
+    working = asyncio.create_task(dispatch.run("low-1"))
+    with ExitStack() as trouble:
+        fills = partial(trouble.enter_context, full_disk(bench.hub.path))
+        bench.hub.points.happens_at(CrashPoint.COMMAND_CLAIMED, fills)
+        await eventually(lambda: "command left" in caplog.messages)
+        timers.passes(SECOND)
+        await eventually(lambda: bool(bench.hub.now.desk.losing.excused))
+    timers.passes(SECOND)
+
+    await eventually(lambda: bench.hub.rows("SELECT state FROM inbox") == [("succeeded",)])
+    working.cancel()
+    with suppress(asyncio.CancelledError):
+        await working
+
+    assert bench.hub.rows("SELECT losses FROM inbox") == [(0,)]
+    assert "worker cut off" not in caplog.messages
+    assert tv.effects == [("power", True)]
+
+
+async def test_a_claim_that_is_not_brought_back_goes_with_its_connection_and_the_worker_goes_on(
+    bench: Bench, tv: Television, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = bench.worker()
+    command = bench.hub.command(POWER, on=True)
+    await bench.hub.admits(command)
+    first = await worker.claim(Tier.LOW, "low-1")
+
+    again = await asyncio.wait_for(worker.claim(Tier.LOW, "low-1"), 60)
+
+    assert (again.run, again.fence, again.force_refresh) == (first.run, first.fence + 1, True)
+    assert "worker cut off" not in caplog.messages
+    assert tv.effects == []
 
 
 async def test_two_workers_of_one_name_are_told_apart(bench: Bench, tv: Television) -> None:

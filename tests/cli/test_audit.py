@@ -1,5 +1,6 @@
 """``edgeagent audit``: looking at the record, following it, and handing it out."""
 
+import asyncio
 import json
 import shutil
 import sqlite3
@@ -18,7 +19,8 @@ from edgeagent.store import audit
 from edgeagent.store.audit import Act
 from tests.cli.building import Terminal, lonely_terminal, typed
 from tests.cli.commanded import Commanded, commanded
-from tests.support.stores import query
+from tests.support.stores import query, reads_wait
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.requirement("A1", "A3")
 
@@ -171,6 +173,29 @@ async def test_an_export_holds_every_row_and_every_signed_head_and_is_its_owners
         [act] = await terminal.hub.audited(AuditKind.EXPORTED)
         assert act["subject"] == "trail.jsonl"
         assert str(act["actor"]).startswith("uid:")
+
+
+async def test_an_export_begins_anew_where_its_first_rows_are_dropped_while_it_is_written(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "trail.jsonl"
+    async with commanded(tmp_path) as terminal:
+        await records(terminal, 600)
+        store = terminal.hub.store
+        head = await store.write(terminal.hub.now.checkpoints.sign)
+        await records(terminal, 600)
+
+        async with reads_wait(store):
+            typing = asyncio.create_task(terminal.types("audit", "export", str(file)))
+            await eventually(lambda: terminal.hub.rows("SELECT 1 FROM audit WHERE kind = 'exported'"))
+            await store.write(partial(audit.drop, upto=head.number))
+        said = await typing
+
+        assert said.status == 0
+        first, *lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+        numbers = [line["row"][0] for line in lines if "row" in line]
+        assert first["trail"]["basis"]["number"] == head.number
+        assert numbers == list(range(head.number + 1, first["trail"]["upto"]["number"] + 1))
 
 
 async def test_an_export_takes_no_other_files_place_and_lets_nothing_go_then(tmp_path: Path) -> None:

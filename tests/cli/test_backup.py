@@ -5,16 +5,21 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from edgeagent.flows.store_health import RESTORE
 from edgeagent.ids import hub_id
+from edgeagent.rights import acting_as
+from edgeagent.store.connection import connect_writer, cut_log
 from edgeagent.store.files import sole_owner
 from edgeagent.store.floorfile import FloorFile
+from edgeagent.store.side import LONGEST_LOG, Side
 from tests.cli.building import Said, typed
-from tests.support.stores import query
+from tests.support.stores import query, spoil_index
 from tests.vectors.databases.kept import HUB, KEPT, KEY, unpack
 
 pytestmark = pytest.mark.requirement("H1", "T8")
@@ -101,6 +106,51 @@ def test_the_certificate_that_is_shown_comes_along_and_one_that_is_there_stays(h
     assert (folder / "current.pem").readlink() == Path("b.pem")
     assert (folder / "current.pem").read_text() == "b.pem"
     assert (folder.stat().st_mode & 0o777, (folder / "a.pem").stat().st_mode & 0o777) == (0o700, 0o600)
+
+
+def test_a_file_of_an_editor_in_the_identity_is_left_out_and_is_in_no_backups_way(hub: Stopped) -> None:
+    folder = hub.state / "identity"
+    folder.mkdir(mode=0o700)
+    for name in ("a.pem", ".a.pem.swp", ".a.pem.new", "a.pem~", "a copy.pem", os.fsdecode(b"\xff.pem")):
+        (folder / name).write_text("a certificate")
+    (folder / ".link").symlink_to("a.pem")
+
+    made = hub.created()
+
+    assert [path.name for path in (made / "identity").iterdir()] == ["a.pem"]
+    assert hub.types("restore", made.name, "--yes").status == 0
+
+
+def test_a_long_log_of_an_agent_that_was_killed_comes_along(hub: Stopped) -> None:
+    """Nobody writes meanwhile: it does not grow."""
+    with closing(connect_writer(hub.state / "hub.db")) as killed:
+        killed.execute("PRAGMA wal_autocheckpoint = 0")
+        killed.execute("CREATE TABLE filler AS SELECT zeroblob(?)", (LONGEST_LOG,))
+        assert (hub.state / "hub.db-wal").stat().st_size > LONGEST_LOG
+
+        made = hub.created()
+
+    assert (made / "hub.db").stat().st_size > LONGEST_LOG
+
+
+def test_what_health_advises_for_damage_is_what_works(hub: Stopped) -> None:
+    """Such as an index that does not fit its table: no copy of that is whole."""
+    with closing(connect_writer(hub.state / "hub.db")) as connection:
+        connection.execute("CREATE TABLE names (name TEXT PRIMARY KEY)")
+        connection.executemany("INSERT INTO names VALUES (?)", [(str(number),) for number in range(100)])
+        cut_log(connection)
+    made = hub.created()
+    spoil_index(hub.state / "hub.db", "names", b"42")
+    assert Side(hub.state / "hub.db").damage()
+    assert "not whole" in hub.types("create").err
+
+    assert "edgeagent backup restore" in RESTORE
+    assert "backup create" not in RESTORE
+    assert hub.types("restore", made.name, "--yes").status == 0
+
+    assert Side(hub.state / "hub.db").damage() == ""
+    [kept] = hub.state.glob("replaced-*")
+    assert Side(kept / "hub.db").damage()
 
 
 def test_they_are_listed_and_the_oldest_go(hub: Stopped) -> None:
@@ -231,3 +281,26 @@ def test_root_opens_what_it_may_and_writes_as_the_user_whose_state_it_is(tmp_pat
         assert {path.stat().st_uid for path in (hub.state, *hub.state.rglob("*"))} == {NOBODY}
         assert query(hub.state / "hub.db", "SELECT count(*) FROM audit WHERE kind = 'restored'") == [(1,)]
         assert os.geteuid() == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_who_may_not_read_a_backup_is_told_how_to_copy_it_before_one_is_made() -> None:
+    """Such as a member of the group whose members may have things done."""
+    with tempfile.TemporaryDirectory(prefix="edgeagent-") as folder:
+        Path(folder).chmod(0o755)
+        hub = Stopped(Path(folder))
+        unpack(KEPT[-1], hub.state)
+        hub.state.chmod(0o700)
+        before = hub.everything()
+
+        with acting_as(NOBODY, NOBODY):
+            said = hub.types("create", "--to", "/media/my stick", "--without-keys")
+            alone = hub.types("create")
+
+        assert (alone.status, alone.out) == (1, "")
+        assert "sudo edgeagent backup create\n" in alone.err
+        assert (said.status, said.out) == (1, "")
+        assert "nothing was made" in said.err
+        assert "sudo edgeagent backup create --to '/media/my stick' --without-keys" in said.err
+        assert hub.everything() == before
+        assert not (hub.state / "backups").exists()

@@ -69,7 +69,7 @@ class TestCheck:
         assert said.status == 78
         assert "keepalive must be" in said.err
         assert "cannot read the secret" in said.err
-        assert "is no folder" in said.err
+        assert "the folder of profiles" in said.err
 
     def test_a_profile_with_a_mistake_is_named(self, tmp_path: Path) -> None:
         (tmp_path / "own").mkdir()

@@ -2,10 +2,13 @@
 
 import os
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -13,20 +16,23 @@ from edgeagent.contracts.door import encode
 from edgeagent.contracts.reports.health import Check, HealthReport, Level
 from edgeagent.contracts.reports.refusal import Refusal
 from edgeagent.contracts.reports.status import StatusReport
-from tests.cli.building import http, lonely_terminal, something_else, terminal, typed
+from edgeagent.store.files import MIGRATIONS, tables_known
+from tests.cli.building import Said, http, lonely_terminal, something_else, terminal, typed
 from tests.support.agents import ROOT
 from tests.support.clocks import NOON
 from tests.support.private import write_private
+from tests.support.stores import opened
 
 pytestmark = pytest.mark.requirement("O5")
 
+KNOWN: Final = tables_known(MIGRATIONS)
 OF_ITS_USER = {"disk", "filesystem", "configuration", "database", "certificates"}
 """What the agent's user and root look at without the agent."""
 AS_SOMEBODY_ELSE = """
 import os, sys
 from contextlib import redirect_stdout
 from edgeagent.cli.main import main
-words = ["--config", sys.argv[1], "health"]
+words = ["--config", sys.argv[1], "--json", "health"]
 with redirect_stdout(open(os.devnull, "w")):
     main(words)  # what it imports may be out of reach for others
 os.setgroups([]); os.setgid(64100); os.setuid(64100)
@@ -169,7 +175,7 @@ class TestHealthWithoutAnAnswer:
             assert "agent: does not answer" in said.out
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="becomes somebody else")
-    def test_whoever_may_not_read_the_configuration_is_told_to_ask_with_more_rights(
+    def test_whoever_may_not_read_the_configuration_is_told_of_the_machine_and_to_ask_with_more_rights(
         self, tmp_path: Path
     ) -> None:
         """The socket and the last report lie at the usual place then, and here is no agent."""
@@ -184,9 +190,40 @@ class TestHealthWithoutAnAnswer:
             check=False,
         )
 
-        assert others.returncode == 3, others.stderr
-        assert others.stdout.startswith("EDGEAGENT UNKNOWN - agent: no agent answers on /run/edgeagent/")
-        assert "next: sudo edgeagent health" in others.stdout
+        report = Said(others.returncode, others.stdout, others.stderr).report(HealthReport)
+        checks = {check.name: check for check in report.checks}
+        assert others.returncode == report.level.exit_status
+        assert checks["agent"].level is Level.UNKNOWN
+        assert checks["agent"].summary.startswith("no agent answers on /run/edgeagent/")
+        assert checks["agent"].advice.startswith("sudo edgeagent health")
+        assert set(checks) >= {"units", "clock", "memory", "temperature"}
+        # Where the broker is, the configuration says; the rest is for others to see.
+        assert not set(checks) & {"broker-port", *OF_ITS_USER}
+
+    @pytest.mark.requirement("H4")
+    async def test_a_database_of_a_newer_edgeagent_is_critical_with_the_way_back(
+        self, tmp_path: Path
+    ) -> None:
+        """All its pages hang together, and no start of this one takes it."""
+        database = tmp_path / "state" / "hub.db"
+        database.parent.mkdir()
+        async with opened(database):
+            pass
+        with closing(sqlite3.connect(database)) as connection:
+            connection.execute(f"PRAGMA user_version = {KNOWN + 1}")
+        before = database.read_bytes()
+        async with lonely_terminal(tmp_path) as typing:
+            said = await typing.types("--json", "health")
+
+        checks = {check.name: check for check in said.report(HealthReport).checks}
+        assert said.status == 2
+        assert checks["database"].level is Level.CRITICAL
+        assert checks["database"].summary == (
+            f"the database has schema {KNOWN + 1}, this edgeagent knows {KNOWN}"
+        )
+        assert "install the newer edgeagent again, or put a backup" in checks["database"].advice
+        assert "edgeagent backup restore" in checks["database"].advice
+        assert database.read_bytes() == before
 
     def test_a_configuration_that_is_wrong_or_not_there_is_critical_in_a_plugins_line(
         self, tmp_path: Path

@@ -165,3 +165,51 @@ def test_only_who_says_yes_has_agreed(typed: bytes, *, agreed: bool) -> None:
     os.close(master)
 
     assert (out.decode().strip(), err) == (str(agreed), b"Sure? [y/N] ")
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [(b"\x04", "no passphrase was given"), (b"\xe4\xf6\xfc\n", "is no text in this terminal's encoding")],
+    ids=["the end", "another encoding"],
+)
+def test_who_gives_no_passphrase_is_told_so(tmp_path: Path, typed: bytes, told: str) -> None:
+    policy = tmp_path / "policy.toml"
+    with policy.open("wb") as file:
+        assert said(["issuer", "policy", "sample"], out=file.fileno()).returncode == 0
+    words = ["issuer", "init", str(tmp_path / "venue"), "--policy", str(policy)]
+    master, slave = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "edgeagent", *words],
+        stdin=slave,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**PLAIN, "PYTHONIOENCODING": "utf-8:strict"},
+        start_new_session=True,  # or it would ask at the terminal of who runs the tests
+    ) as process:
+        os.close(slave)
+        assert process.stderr is not None
+        asked = b""
+        while not asked.endswith(b": ") and (sign := process.stderr.read(1)):
+            asked += sign
+        os.write(master, typed)
+        _, err = process.communicate(timeout=60)
+    os.close(master)
+
+    assert (process.returncode, told in err.decode()) == (78, True)
+    assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize("code", ["EA-ABCDE".encode("utf-16"), b"EA-\xff\xfe", b"\xe4"])
+def test_a_claim_code_in_another_encoding_is_none(tmp_path: Path, code: bytes) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "edgeagent", "--config", str(tmp_path / "none"), "setup", "--claim", "-"],
+        input=code,
+        capture_output=True,
+        env={**PLAIN, "PYTHONIOENCODING": "utf-8:strict"},
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert b"claim code" in done.stderr
+    assert b"Traceback" not in done.stderr

@@ -158,7 +158,10 @@ class TestWithoutAnAgent:
         assert said.status == 0
         assert "config.toml" in json.loads(found["config.json"])["problem"]
         assert "machine.json" in found
-        assert json.loads(found["health.json"])["checks"][0]["level"] == "unknown"
+        first, *others = json.loads(found["health.json"])["checks"]
+        assert (first["name"], first["level"]) == ("configuration", "critical")
+        assert "edgeagent config check" in first["advice"]
+        assert "the configuration cannot be read" not in str([first, *others])
 
     @pytest.mark.threat("T46")
     def test_secrets_are_known_although_the_configuration_is_wrong(self, tmp_path: Path) -> None:

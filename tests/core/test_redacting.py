@@ -18,6 +18,11 @@ PEM = (
 CODE = "-".join(["EA1", *["MFRGGZDF"] * 20, "MFR"])
 
 
+def in_json(text: str) -> list[str]:
+    """A text in JSON, as ASCII and as it is."""
+    return [json.dumps(text, ensure_ascii=is_ascii) for is_ascii in (True, False)]
+
+
 @pytest.mark.parametrize(
     "spelling",
     [
@@ -33,6 +38,17 @@ def test_a_known_secret_goes_in_every_spelling(spelling: str) -> None:
     text, count = Redactor([SECRET]).clean(f"before {spelling}, after; {spelling}")
 
     assert (text, count) == (f"before {GONE}, after; {GONE}", 2)
+
+
+@pytest.mark.parametrize("secret", ['pa"ss\\w0rd!', "schlüssel-99", "it's-a-secret", "🔥🔥🔥-fire"])
+def test_a_known_secret_goes_however_json_and_python_escape_it(secret: str) -> None:
+    python = [repr(secret), ascii(secret), repr(f"{secret}'\""), repr(secret.encode())]
+    written = [secret, *python, *in_json(secret)]
+    for text in (*written, *(twice for each in written for twice in in_json(each))):
+        cleaned, count = Redactor([secret.encode()]).clean(text)
+
+        assert count == 1, text
+        assert set(cleaned.replace(GONE, "")) <= set("b\\\"'"), text
 
 
 def test_a_line_of_a_known_key_goes_too() -> None:
@@ -61,6 +77,51 @@ def test_names_become_what_stands_for_them_and_a_secret_is_never_a_name() -> Non
     text, count = redactor.clean("Anna's bedroom says anna-2026")
 
     assert (text, count) == (f"[label of tv-1] says {GONE}", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ('the "Lobby" is off', 'the "[label of tv-1]" is off'),
+        ("Lobby's; /Lobby/; Lobby. (Lobby)", "{0}'s; /{0}/; {0}. ({0})"),
+        (
+            r'{"why": "\nLobby\tLobby \u201eLobby\u201c \"Lobby\""}',
+            r'{{"why": "\n{0}\t{0} \u201e{0}\u201c \"{0}\""}}',
+        ),
+        ("Lobbyist, lobby, aLobby, Lobby-1, tv_Lobby, a-Lobby", None),
+        ('{"Lobby": 1, "a": "Lobby"}', '{{"Lobby": 1, "a": "{0}"}}'),
+    ],
+)
+def test_a_name_goes_where_it_is_a_word_and_no_key(text: str, left: str | None) -> None:
+    cleaned, _ = Redactor(names={"Lobby": "[label of tv-1]"}).clean(text)
+
+    assert cleaned == (text if left is None else left.format("[label of tv-1]"))
+
+
+@pytest.mark.parametrize("name", ["1204", "204", "TV", "-5", "true", "null", "1e+16", ":", ",", '"'])
+def test_a_name_that_is_short_or_a_number_goes_as_a_whole_value_or_level_of_a_topic(name: str) -> None:
+    document = (
+        '{"bytes":1204,"a":[204,-5,1204,true,null,1e+16],"b":[",",":"],"hash":"ab1204cd","TV":"TV-1, 1204 s"}'
+    )
+    redactor = Redactor(names={name: "[label of tv-1]"})
+    kept, _ = redactor.clean(document)
+    told = json.loads(redactor.clean(json.dumps([name, f"zigbee2mqtt/{name}/set", f"on a/{name}, b/c"]))[0])
+
+    assert kept == document
+    if name.isalnum() or name[0] == "-":
+        assert told == ["[label of tv-1]", "zigbee2mqtt/[label of tv-1]/set", "on a/[label of tv-1], b/c"]
+
+
+def test_half_of_a_character_in_a_name_hinders_nothing() -> None:
+    redactor = Redactor(names={"La\ud83dmp": "[label of tv-1]"})
+
+    assert redactor.clean(json.dumps("La\ud83dmp"))[0] == '"[label of tv-1]"'
+
+
+def test_the_longer_of_two_names_goes_whole() -> None:
+    redactor = Redactor(names={"Kitchen": "[a]", "Kitchen Lamp": "[b]", "Kitchen Lamps": "[c]"})
+
+    assert redactor.clean("Kitchen Lamp, Kitchen Lampshade, Kitchen")[0] == "[b], [a] Lampshade, [a]"
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,10 @@ from edgeagent.contracts.reports.dead_letters import DiscardRequest, LettersWant
 from edgeagent.contracts.reports.health import Check, HealthReport, Level
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.errors import StorageError
-from edgeagent.flows.alerts import AGAIN, CHECKS, QUIET, Alerts
+from edgeagent.flows.alerts import AGAIN, CHECKS, QUIET, SURE, Alerts
 from edgeagent.flows.breaker_health import breaker_checks
+from edgeagent.flows.machine.disk import write_check
+from edgeagent.flows.machine.kernel import Kernel
 from tests.flows.commanding import Hub, new_hub
 from tests.flows.signing import HUB, MINUTE, POWER
 from tests.support.stores import full_disk
@@ -82,11 +84,94 @@ async def test_a_restart_tells_nothing_again(hub: Hub) -> None:
 
     assert await told(hub) == [(Alert.DISK_LOW, "raised")]
 
-    # What has gone meanwhile is cleared by a start that never saw it.
+    # What has gone meanwhile is cleared by a start that never saw it, once that has run for a while.
     alerts = alerts_of(hub)
+    for _ in range(SURE // MINUTE):
+        await alerts.compare([FINE])
+        hub.passes(MINUTE)
+    assert await told(hub) == [(Alert.DISK_LOW, "raised")]
+    await alerts.compare([FINE])
+    assert await told(hub) == [(Alert.DISK_LOW, "raised"), (Alert.DISK_LOW, "cleared")]
+
+
+async def test_what_a_start_has_raised_itself_is_cleared_as_soon_as_it_is_gone(hub: Hub) -> None:
+    alerts = alerts_of(hub)
+
+    for check in (LOW, LOW, FINE, FINE):
+        await alerts.compare([check])
+
+    assert await told(hub) == [(Alert.DISK_LOW, "raised"), (Alert.DISK_LOW, "cleared")]
+
+
+async def test_a_start_clears_nothing_that_takes_it_an_hour_to_see_again(hub: Hub, tmp_path: Path) -> None:
+    io = tmp_path / "proc" / "self" / "io"
+    io.parent.mkdir(parents=True)
+    io.write_text(f"write_bytes: {20 * 1024**3}\n", "utf-8")
+
+    for _ in range(3):
+        started, alerts = hub.clock.boot(), alerts_of(hub)
+        for _ in range(90):
+            hub.passes(MINUTE)
+            up = hub.clock.boot()
+            await alerts.compare([write_check(Kernel(tmp_path), tmp_path, up - started, up)])
+        await hub.starts_anew()
+
+    assert await told(hub) == [(Alert.MACHINE_STRAINED, "raised")]
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        pytest.param([Check(name="disk", level=Level.UNKNOWN, summary="it hangs")], id="unknown"),
+        pytest.param([Check(name="database", level=Level.CRITICAL, summary="read-only")], id="not made"),
+        pytest.param([], id="nothing"),
+    ],
+)
+async def test_what_nobody_can_look_at_clears_nothing(hub: Hub, look: list[Check]) -> None:
+    alerts = alerts_of(hub)
+    await alerts.compare([LOW])
+    await alerts.compare([LOW])
+
+    for _ in range(3 * 60):
+        hub.passes(MINUTE)
+        await alerts.compare(look)
+    assert await told(hub) == [(Alert.DISK_LOW, "raised")]
+
     await alerts.compare([FINE])
     await alerts.compare([FINE])
     assert await told(hub) == [(Alert.DISK_LOW, "raised"), (Alert.DISK_LOW, "cleared")]
+
+
+async def test_one_check_that_is_well_does_not_speak_for_another_that_is_unknown(hub: Hub) -> None:
+    well = Check(name="memory", level=Level.OK, summary="enough")
+    alerts = alerts_of(hub)
+
+    for level in (Level.WARNING, Level.WARNING, Level.UNKNOWN, Level.UNKNOWN):
+        await alerts.compare([well, Check(name="temperature", level=level, summary="70 degrees")])
+
+    assert await told(hub) == [(Alert.MACHINE_STRAINED, "raised")]
+
+
+async def test_the_gauge_of_what_stands_is_right_from_the_first_look_after_a_start(hub: Hub) -> None:
+    def stands() -> float | None:
+        labels = {"alert": str(Alert.DISK_LOW)}
+        return hub.now.around.metrics.registry.get_sample_value("edgeagent_alerts_standing", labels)
+
+    alerts = alerts_of(hub)
+    await alerts.compare([LOW])
+    await alerts.compare([LOW])
+    await hub.starts_anew()
+    assert stands() == 0
+
+    alerts = alerts_of(hub)
+    await alerts.compare([LOW])
+    assert stands() == 1
+
+    hub.passes(SURE)
+    await alerts.compare([FINE])
+    assert stands() == 1
+    await alerts.compare([FINE])
+    assert stands() == 0
 
 
 async def test_whatever_comes_and_goes_is_told_a_bounded_number_of_times(hub: Hub) -> None:

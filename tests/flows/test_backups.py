@@ -1,6 +1,7 @@
 """Backups on request: refused where they do harm, on record where they are made."""
 
 import asyncio
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ from edgeagent.contracts.reports.backup import BackupRequest
 from edgeagent.errors import RejectedError, StorageError
 from edgeagent.flows.backups import BackupFlow
 from edgeagent.flows.beside import Beside
-from edgeagent.store.side import Side
+from edgeagent.store.connection import connect_reader
+from edgeagent.store.database import Transaction
+from edgeagent.store.side import LONGEST_LOG, Side
 from tests.flows.building import Hub, new_hub
 from tests.support.stores import full_disk, query
 from tests.support.waiting import eventually
@@ -26,6 +29,14 @@ def backups(hub: Hub, beside: Beside | None = None, *, keep: int = 3) -> BackupF
 def names_in(state: Path) -> list[str]:
     folder = state / "backups"
     return sorted(file.name for file in folder.iterdir()) if folder.exists() else []
+
+
+def put_much(tx: Transaction) -> None:
+    """More than a log may have while a backup is made."""
+    tx.execute("CREATE TABLE filler (data BLOB)")
+    tx.execute_many(
+        "INSERT INTO filler VALUES (zeroblob(?))", [(1_000_000,)] * (LONGEST_LOG // 1_000_000 + 1)
+    )
 
 
 @pytest.fixture
@@ -58,6 +69,20 @@ async def test_the_oldest_goes_when_another_is_whole(state: Path) -> None:
         last = await flow.back_up(BackupRequest(), "uid:0 root")
         assert names_in(state) == [last.name]
         assert len(hub.rows(ROWS)) == 4
+
+
+async def test_a_log_that_was_long_once_is_in_no_backups_way(state: Path) -> None:
+    """SQLite begins it anew, and keeps its file as long as it ever was."""
+    async with new_hub(state, "dev-1") as hub:
+        with closing(connect_reader(hub.path)) as looks_for_long:
+            looks_for_long.execute("BEGIN")
+            looks_for_long.execute("SELECT count(*) FROM devices").fetchall()
+            await hub.store.write(put_much)
+            assert hub.store.log_bytes > LONGEST_LOG
+
+        report = await backups(hub).back_up(BackupRequest(), "uid:0 root")
+
+        assert names_in(state) == [report.name]
 
 
 async def test_what_is_no_backup_is_listed_with_what_is_wrong_and_left_alone(state: Path) -> None:

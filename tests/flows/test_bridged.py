@@ -180,7 +180,10 @@ async def following(folder: Path) -> AsyncIterator[Hub]:
 class TestMoving:
     """A device is known by its address and spoken to by its name."""
 
-    async def test_another_name_is_followed_put_on_record_and_kept(self, tmp_path: Path) -> None:
+    async def test_another_name_is_followed_put_on_record_and_kept(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level("INFO")
         async with following(tmp_path) as hub:
             await lists(hub, d1="lamp")
             await admits(hub, FIRST)
@@ -192,6 +195,9 @@ class TestMoving:
 
             assert await hub.values("power", FIRST) == [True]
             assert await moves(hub) == [(FIRST, {"friendly_name": "bar/lamp 1"})]
+            [line] = [vars(each) for each in caplog.records if each.msg == "device moved"]
+            assert (line["device"], line["changed"]) == (FIRST, ["friendly_name"])
+            assert "bar/lamp 1" not in str(line)
             assert len(await hub.told(Stream.RECORD)) == 1
             await hub.dies()
             await hub.starts()

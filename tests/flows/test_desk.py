@@ -14,13 +14,14 @@ from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.lease import SHORTEST as LEASE
 from edgeagent.core.lifecycle import State
 from edgeagent.core.work import Ending, Later, StepName
-from edgeagent.errors import BrokenInvariantError, LostRaceError, RejectedError
+from edgeagent.errors import BrokenInvariantError, LostRaceError, RejectedError, StorageError
 from edgeagent.ids import DeviceId, device_id, label
 from edgeagent.ports.crash import CrashPoint
 from tests.flows.commanding import Hub, new_hub
 from tests.flows.scripted import Television
 from tests.flows.signing import MILLISECOND, MINUTE, OTHER_TV, POWER, REBOOT, SECOND, TV, VOLUME
 from tests.support.clocks import LoopTime
+from tests.support.stores import full_disk
 from tests.support.waiting import eventually
 
 PLUG: DeviceId = device_id("AABBCCDDEEFF")
@@ -70,6 +71,32 @@ async def test_a_lease_that_lapses_while_the_step_is_being_recorded_sends_nothin
         await hub.now.desk.publish(claim, StepName.ACT)
 
     assert (hub.bus.published, tv.effects) == ([], [])
+
+
+@pytest.mark.requirement("R2", "L7")
+async def test_who_cannot_give_a_command_back_for_want_of_a_disk_is_not_counted_as_lost(
+    hub: Hub, tv: Television
+) -> None:
+    """The disk is full for longer than the lease: another claims before the holder can give back."""
+    await hub.admits(hub.command(POWER, on=True))
+    claim = await hub.claims()
+    left = Later(reason=Reason.TAKEN_OVER, error="the disk is full")
+    with full_disk(hub.path), pytest.raises(StorageError):
+        await hub.now.desk.postpone(claim, left)
+    hub.passes(MINUTE)
+
+    other = await hub.claims()
+
+    assert other.force_refresh
+    assert hub.rows("SELECT losses FROM inbox") == [(0,)]
+    assert hub.rows("SELECT signal FROM breaker_signals") == []
+    with pytest.raises(LostRaceError):
+        await hub.now.desk.postpone(claim, left)
+    # What is lost afterwards counts as ever
+    hub.passes(MINUTE)
+    await hub.claims()
+    assert hub.rows("SELECT losses FROM inbox") == [(1,)]
+    assert tv.effects == []
 
 
 @pytest.mark.requirement("L1", "L5")

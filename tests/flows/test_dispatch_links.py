@@ -329,7 +329,7 @@ async def test_a_command_that_the_disk_has_stopped_is_given_back_without_a_loss(
             hub.points.happens_at(CrashPoint.COMMAND_CLAIMED, fills)
             timers.passes(SECOND)
             await eventually(lambda: "command left" in caplog.messages)
-    timers.passes(SECOND)
+        timers.passes(SECOND)
     await eventually(lambda: hub.rows("SELECT state FROM inbox") == [("succeeded",)])
     working.cancel()
     with suppress(asyncio.CancelledError):

@@ -14,7 +14,7 @@ from edgeagent.contracts.reports.health import Level
 from edgeagent.contracts.update import Stage
 from edgeagent.core.audit_chain import AuditKind
 from edgeagent.core.lifecycle import State
-from edgeagent.core.work import StepName
+from edgeagent.core.work import Later, StepName
 from edgeagent.flows.watching.certificates import CertificateFiles
 from edgeagent.flows.watching.lookout import Lookout
 from edgeagent.ids import device_id
@@ -206,6 +206,34 @@ async def test_nothing_is_served_for_an_update_that_lost_all_who_worked_it(hub: 
 
     assert (await hub.ended(command)).reason is Reason.LEASE_LOST
     assert player.begun == []
+
+
+@pytest.mark.requirement("R2", "L7")
+async def test_an_update_that_the_disk_has_stopped_goes_on_at_once_and_its_device_is_nobody_elses(
+    hub: Hub, player: Player
+) -> None:
+    player.script = lambda _: player.says(begun=True)
+    command = install(hub)
+    await hub.admits(command)
+    claim = await hub.claims()
+    await hub.now.desk.serve(claim)
+    for part in (0, 1):
+        await hub.now.desk.publish(claim, StepName.INSTALL, part)
+        await hub.settles()
+    await hub.admits(hub.command(POWER, device=PLAYER, on=True))
+
+    await hub.now.desk.postpone(claim, Later(reason=Reason.TAKEN_OVER, error="the disk is full"))
+
+    again = await hub.claims()
+    assert (again.run, again.force_refresh) == (claim.run, True)
+    assert hub.shelf.served
+    assert hub.rows("SELECT losses FROM inbox ORDER BY run")[0] == (0,)
+    player.boots(NEW)
+    player.tells()
+    await hub.settles()
+    hub.passes(again.lease)
+    await comes_to_its_end(hub, asyncio.create_task(hub.works()), player.tells)
+    assert (await hub.ended(command)).outcome is Outcome.SUCCEEDED
 
 
 @pytest.mark.requirement("L4")

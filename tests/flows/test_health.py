@@ -224,7 +224,8 @@ async def test_devices_that_report_without_acknowledgement_are_named(tmp_path: P
         check = await desk.check("qos0")
 
         assert check.level is Level.OK
-        assert "The dev-1 (dev-1)" in check.summary
+        assert "promised: dev-1, dev-2" in check.summary
+        assert "The dev-1" not in check.summary
         assert check.summary.endswith("and 2 more")
         assert "QoS 1" in check.advice
 
@@ -386,7 +387,7 @@ async def test_a_retained_command_names_its_device_until_it_is_cleared(tmp_path:
         cleared = await desk.check("retained")
 
     assert lies.level is Level.WARNING
-    assert "dev-1" in lies.summary
+    assert lies.summary.endswith("of: dev-1")
     assert cleared.level is Level.OK
 
 

@@ -20,6 +20,7 @@ from edgeagent.errors import ConfigurationError, MalformedError
 from edgeagent.flows.renewing import RenewalSettings, Renewing
 from edgeagent.flows.surroundings import Origin
 from edgeagent.ids import HubId, hub_id
+from edgeagent.issuer.settings import Limits
 from edgeagent.ports.crash import CrashPoint
 from edgeagent.ports.identity import NotRenewedError, Shown
 from edgeagent.ports.links import LinkError, Trouble
@@ -163,6 +164,28 @@ async def test_a_death_anywhere_in_it_is_made_good_and_costs_no_second_certifica
 
         assert given == {hub.serial}
         assert len(hub.rows()) == 1
+
+
+@pytest.mark.requirement("R5")
+async def test_an_answer_that_was_lost_for_longer_than_its_certificate_is_good_shuts_no_hub_out(
+    tmp_path: Path,
+) -> None:
+    # Whatever it gives has ended; the hub may renew all the same, for as long as its grace goes on.
+    with enrolling(tmp_path, limits=Limits(certificate_lifetime=timedelta(minutes=-10))) as office:
+        async with enrolled(office, tmp_path, "away") as hub:
+            before = hub.serial
+            hub.crash.at = CrashPoint.CERTIFICATE_GIVEN
+            with pytest.raises(KilledError):
+                await hub.renewing().look()
+            office.server.kill()
+            office.server.start(Limits())
+            renewing = hub.renewing()
+
+            await renewing.look()
+
+            assert hub.serial != before
+            assert (await hub.registry.shown(hub.slots.current)).counts
+            assert renewing.check().level is Level.OK
 
 
 @pytest.mark.requirement("R8", "U4")

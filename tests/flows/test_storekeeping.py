@@ -4,25 +4,33 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from edgeagent.agent.looking import probes
+from edgeagent.config import Config
+from edgeagent.contracts.alerts import Alert
 from edgeagent.contracts.reports.health import Level
 from edgeagent.errors import StorageError
-from edgeagent.flows.beside import Beside
-from edgeagent.flows.storekeeping import CHECK_EVERY, LONG_LOG, LOOK, StoreKeeping
+from edgeagent.flows.alerts import LOOKS, Alerts
+from edgeagent.flows.beside import LONG_LOG, Beside
+from edgeagent.flows.storekeeping import CHECK_EVERY, LOOK, StoreKeeping
+from edgeagent.sections import HubSection
 from edgeagent.store.database import Transaction
 from edgeagent.store.side import GaveUpError, Side
 from edgeagent.store.trouble import Fault
 from tests.flows.building import Hub, new_hub
-from tests.flows.operating import operated_hub
+from tests.flows.operating import check_of, operated_hub
+from tests.flows.signing import HUB
 from tests.support.stores import broken_log, full_disk, spoil_index
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.requirement("R2")
 
+ALERTS = "SELECT detail FROM audit WHERE kind = 'alert'"
 RECOVERIES = "SELECT detail FROM audit WHERE kind = 'store_recovered'"
 NO_SPACE = Path("/dev/full")
 FAILED_SYNC = Path("/dev/null")
@@ -144,6 +152,58 @@ async def test_all_pages_are_looked_at_once_a_month_and_damage_is_critical(tmp_p
         assert check.level is Level.CRITICAL
         assert "damaged" in check.summary
         assert check.advice
+
+
+async def test_damage_that_was_found_is_still_critical_after_a_restart_until_it_is_gone(
+    tmp_path: Path,
+) -> None:
+    async with operated_hub(tmp_path, "dev-1") as desk:
+        keeper, hub = desk.health.keeping, desk.hub
+        await hub.store.write(put_names)
+        await hub.store.checkpoint()
+        spoil_index(hub.path, "names", b"42")
+        desk.clock.passes(CHECK_EVERY)
+        await keeper.look()
+        assert hub.store.is_checked, "what a start looks at is well"
+
+        async with keeping(hub) as after:
+            await eventually(lambda: after.damage)
+            health = replace(desk.health, keeping=after)
+            assert (await check_of(health, "database")).level is Level.CRITICAL
+            await after.look()
+            assert (await check_of(health, "database")).level is Level.CRITICAL
+
+            await hub.store.write(lambda tx: tx.execute("REINDEX names"))
+            desk.clock.passes(CHECK_EVERY)
+            await after.look()
+            assert (await check_of(health, "database")).level is Level.OK
+
+        mended = StoreKeeping(hub.store, Beside(hub.store), hub.around)
+        await mended.recall()
+        assert mended.damage == ""
+
+
+@pytest.mark.requirement("O4", "O5")
+async def test_damage_that_only_the_look_at_all_pages_finds_calls_for_a_person(tmp_path: Path) -> None:
+    async with operated_hub(tmp_path, "dev-1") as desk:
+        keeper, hub = desk.health.keeping, desk.hub
+        config = Config(hub=HubSection(id=HUB, state_dir=hub.path.parent))
+        health = replace(desk.health, probes=probes(config, desk.clock, keeper))
+        alerts = Alerts(hub.store, hub.around, health.report)
+        await hub.store.write(put_names)
+        await hub.store.checkpoint()
+        spoil_index(hub.path, "names", b"42")
+
+        await keeper.look()
+        assert (await check_of(health, "pages")).level is Level.OK
+        desk.clock.passes(CHECK_EVERY)
+        await keeper.look()
+        for _ in range(LOOKS):
+            await alerts.compare((await health.report()).checks)
+
+        assert (await check_of(health, "pages")).advice == (await check_of(health, "database")).advice
+        raised = [json.loads(str(detail))["alert"] for (detail,) in hub.rows(ALERTS)]
+        assert Alert.DATABASE_DAMAGED in raised
 
 
 async def test_health_names_the_fault_and_since_when(tmp_path: Path) -> None:

@@ -41,6 +41,15 @@ INSTALLING, PEOPLE, REMOVING = (
 )
 """What the page has people type, in its chapters, on a machine like this one."""
 
+RIVAL: Final = """
+mkdir -p /run/rival/DEBIAN && cd /run/rival/DEBIAN
+printf '%s\\n' 'Package: rival' 'Version: 1' 'Architecture: all' 'Maintainer: them' > control
+printf '%s\\n' 'Conflicts: edgeagent' 'Replaces: edgeagent' 'Description: of others' >> control
+printf '%s\\n' '#!/bin/sh' 'exit 1' > preinst && chmod 755 preinst
+dpkg-deb --build /run/rival /run/rival.deb
+"""
+"""Makes a package that would take the agent's place, and fails before it does."""
+
 
 def typed(hub: Container, line: str) -> str:
     """What comes of a line of the page, where somebody says yes whenever apt asks."""
@@ -95,6 +104,21 @@ def test_from_the_first_installation_to_the_purge(hub: Container) -> None:
     # In the end everything lies as it did before, but for a file that somebody else has put beside ours
     assert {line.split()[0] for line in listed(hub) - before} == {"/etc/mosquitto/conf.d/theirs.conf"}
     assert before - listed(hub) == set()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@needs_container
+@pytest.mark.requirement("H1", "W3")
+def test_what_went_wrong_half_way_is_mended_by_the_next_package(hub: Container) -> None:
+    """One machine again: the agent runs, and what waits for errands of its own does not."""
+    hub.run("sh", "-c", "dpkg -i /media/own/*.deb")
+    _configured(hub)
+
+    _upgraded_when_an_upgrade_has_failed(hub)
+    _kept_when_another_fails_to_take_its_place(hub)
+    _upgraded_when_unpacking_was_cut_short(hub)
+    _put_back_and_purged_when_its_files_are_gone(hub)
 
 
 def _installed_and_not_configured(hub: Container) -> None:
@@ -203,7 +227,7 @@ def _refused_to_go_back(hub: Container, epoch: str) -> None:
 def _removed(hub: Container) -> None:
     typed(hub, REMOVING[0])
 
-    assert hub.run("sh", "-c", "ls /opt; ls /usr/bin/edgeagent", check=False).stdout == ""
+    assert hub.run("sh", "-c", "ls -d /opt/* /usr/bin/edgeagent /run/edgeagent", check=False).stdout == ""
     assert hub.run("pgrep", "-f", "/opt/edgeagent", check=False).stdout == ""
     for kept in ("/etc/edgeagent/config.toml", "/etc/default/edgeagent", "/var/lib/edgeagent/hub.db"):
         hub.run("test", "-f", kept)
@@ -234,7 +258,66 @@ def _purged(hub: Container) -> None:
 
     typed(hub, REMOVING[1])
 
+    assert hub.run("test", "-e", "/run/edgeagent", check=False).returncode == 1
     assert hub.run("find", "/var/lib/edgeagent", "-printf", "%u %y %p").stdout == "root d /var/lib/edgeagent"
     hub.run("sh", "-c", "umount /var/lib/edgeagent && rmdir /var/lib/edgeagent")
     assert hub.run("getent", "passwd").stdout.count("edgeagent") == 0
     assert hub.run("getent", "group").stdout.count("edgeagent") == 0
+
+
+def _upgraded_when_an_upgrade_has_failed(hub: Container) -> None:
+    hub.run("chmod", "a-x", "/usr/bin/systemd-sysusers")
+    failed = hub.run("sh", "-c", "dpkg -i /media/later/*.deb", check=False)
+    assert failed.returncode != 0
+    assert pid(hub, "edgeagent") == "0"
+    hub.run("chmod", "a+x", "/usr/bin/systemd-sysusers")
+
+    hub.run("sh", "-c", "dpkg -i /media/later/*.deb")
+
+    _runs_as_before(hub)
+
+
+def _kept_when_another_fails_to_take_its_place(hub: Container) -> None:
+    was = pid(hub, "edgeagent")
+    hub.run("sh", "-c", RIVAL)
+
+    assert hub.run("dpkg", "-i", "/run/rival.deb", check=False).returncode != 0
+
+    assert pid(hub, "edgeagent") != was
+    _runs_as_before(hub)
+
+
+def _upgraded_when_unpacking_was_cut_short(hub: Container) -> None:
+    """The power went in the middle of it; the machine has come up, and so has the agent that was there."""
+    was = pid(hub, "edgeagent")
+    ours = "/^Package: edgeagent$/,/^$/"
+    half = f"{ours} s/^Status: .*/Status: install reinstreq half-installed/"
+    hub.run("sed", "-i", half, "/var/lib/dpkg/status")
+
+    hub.run("sh", "-c", "dpkg -i /media/later/*.deb")
+
+    # It does not go on with the files of before
+    _runs(hub)
+    assert pid(hub, "edgeagent") != was
+
+
+def _put_back_and_purged_when_its_files_are_gone(hub: Container) -> None:
+    hub.run("rm", "-rf", "/opt/edgeagent")
+    hub.run("sh", "-c", "dpkg -i /media/later/*.deb")
+    _runs(hub)
+    assert hub.run("edgeagent", "--version").stdout == f"edgeagent {LATER}\n"
+
+    hub.run("rm", "-rf", "/opt/edgeagent")
+    hub.run("/usr/share/python3/runtime.d/edgeagent.rtupdate", "rtupdate", "python3.11", "python3.13")
+    hub.run("dpkg", "--purge", "edgeagent")
+    assert hub.run("dpkg-query", "-W", "edgeagent", check=False).stdout == ""
+
+
+def _runs(hub: Container) -> None:
+    """A start that a busy machine has broken is begun anew by systemd."""
+    hub.eventually("systemctl", "is-active", "edgeagent")
+
+
+def _runs_as_before(hub: Container) -> None:
+    _runs(hub)
+    assert hub.run("systemctl", "is-active", "edgeagent-fetch.socket", check=False).stdout == "inactive\n"

@@ -14,20 +14,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from edgeagent.config import load
 from edgeagent.contracts.claim import Claim, claim_text
 from edgeagent.contracts.reports.setup import SetupReport
-from edgeagent.core.certificates import serial_text
+from edgeagent.core.certificates import read_chain, serial_text
 from edgeagent.ids import hub_id
+from edgeagent.ports.crash import CrashPoint
 from edgeagent.store.identity import IdentitySlots
 from tests.cli.building import Said, typed
 from tests.issuer.publishing import issuing
 from tests.support.agents import ROOT
-from tests.support.brokers import Mosquitto
+from tests.support.brokers import Mosquitto, free_port
 from tests.support.enrolled import Office, enrolling
+
+DEATHS: Final = (CrashPoint.CERTIFICATE_GIVEN, CrashPoint.CERTIFICATE_STORED, CrashPoint.CERTIFICATE_SHOWN)
 
 pytestmark = pytest.mark.requirement("H5")
 
@@ -73,8 +78,12 @@ class Machine:
 
     def types(self, *words: str) -> Said:
         where = ("--state-dir", str(self.folder / "state"), "--run-dir", str(self.folder / "run"))
+        return self.types_alone(*where, *words)
+
+    def types_alone(self, *words: str) -> Said:
+        """Type ``edgeagent setup`` and do not say where things are."""
         options = ("--user", getpass.getuser(), "--no-start")
-        return typed("--config", str(self.config), "setup", *where, *options, *words)
+        return typed("--config", str(self.config), "setup", *options, *words)
 
     def files(self) -> dict[str, bytes]:
         """Everything that is there."""
@@ -285,6 +294,63 @@ def test_a_hub_is_enrolled_anew_by_another_code_and_keeps_its_configuration(
     assert machine.config.read_bytes() == text
 
 
+def test_a_configuration_that_is_kept_says_where_the_new_identity_goes(
+    office: Office, machine: Machine
+) -> None:
+    machine.sets_up(code(office, "venue-31"))
+    asyncio.run(revoke(office, "venue-31"))
+    before, text = machine.slots.load(), machine.config.read_bytes()
+
+    said = machine.types_alone("--claim", claim_text(code(office, "venue-31")), "--yes")
+
+    assert said.status == 0, said.err
+    assert f"folders: {machine.config.parent}, {machine.folder / 'state'}" in said.out
+    assert machine.slots.load() != before
+    assert machine.config.read_bytes() == text
+
+
+@pytest.mark.requirement("R8")
+def test_a_configuration_that_is_kept_says_which_proxy_to_go_through(
+    office: Office, machine: Machine
+) -> None:
+    machine.sets_up(code(office, "venue-32"))
+    direct, claim = machine.config.read_text(), code(office, "venue-32")
+    nowhere = f'[cloud]\nproxy = "http://127.0.0.1:{free_port()}"'
+    machine.config.write_text(direct.replace("[cloud]", nowhere))
+    before = machine.slots.load()
+
+    without_it = machine.types_alone("--claim", claim_text(claim), "--yes")
+    unused = machine.slots.load()
+    machine.config.write_text(direct)
+    said = machine.types_alone("--claim", claim_text(claim), "--yes")
+
+    assert (without_it.status, "the same words go on from here" in without_it.err) == (1, True)
+    assert unused == before
+    assert said.status == 0, said.err
+    assert machine.slots.load() != before
+
+
+@pytest.mark.parametrize(
+    ("hub", "flag", "value", "line"),
+    [
+        ("venue-33", "--state-dir", "/srv/elsewhere", '[hub] state_dir = "/srv/elsewhere"'),
+        ("venue-34", "--run-dir", "/run/elsewhere", '[hub] run_dir = "/run/elsewhere"'),
+        ("venue-35", "--proxy", "http://127.0.0.1:9/", '[cloud] proxy = "http://127.0.0.1:9"'),
+    ],
+)
+def test_a_flag_that_says_otherwise_than_the_configuration_that_is_kept_takes_no_code(
+    office: Office, machine: Machine, hub: str, flag: str, value: str, line: str
+) -> None:
+    machine.sets_up(code(office, hub))
+    files, claim = machine.files(), code(office, hub)
+
+    refused = machine.types_alone("--claim", claim_text(claim), "--yes", flag, value)
+
+    assert (refused.status, line in refused.err) == (78, True)
+    assert machine.files() == files
+    assert machine.types_alone("--claim", claim_text(claim), "--yes").status == 0
+
+
 def test_check_says_what_is_missing_and_what_to_do(office: Office, machine: Machine) -> None:
     nothing = machine.types("check")
     machine.sets_up(code(office, "venue-12"))
@@ -480,14 +546,62 @@ def test_a_disk_of_its_own_for_the_state_is_roots_as_it_comes_and_given_to_the_a
         assert (state / "lost+found").owner() == "root"
 
 
+@pytest.mark.requirement("R3")
+@pytest.mark.parametrize(("hub", "name"), [("venue-27", "claim"), ("venue-28", ".current.new")])
+def test_what_the_disk_does_not_take_of_the_identity_costs_no_code(
+    office: Office, machine: Machine, hub: str, name: str
+) -> None:
+    machine.sets_up(code(office, hub))
+    before, claim = machine.slots.load(), code(office, hub)
+    (machine.slots.folder / name).unlink(missing_ok=True)
+    # A folder in the place of a file: whoever is root, nothing is written there.
+    (machine.slots.folder / name).mkdir()
+    refused = machine.sets_up(claim)
+    shown = machine.slots.load()
+    (machine.slots.folder / name).rmdir()
+
+    said = machine.sets_up(claim)
+
+    assert (refused.status, "cannot write" in refused.err) == (1, True)
+    assert shown == before
+    assert (said.status, "done      identity" in said.out) == (0, True), said.err
+    assert machine.slots.load() != before
+    assert f"{office.server.url} lets this hub in" in machine.types("check").out
+    assert "kept      identity" in machine.sets_up(claim).out
+
+
+@pytest.mark.parametrize("noted", [pytest.param(2, id="now"), pytest.param(1, id="by an earlier version")])
+def test_the_same_words_are_known_again_after_the_certificate_was_renewed(
+    office: Office, machine: Machine, noted: int
+) -> None:
+    hub = f"venue-{28 + noted}"
+    claim = code(office, hub)
+    machine.sets_up(claim)
+    note = machine.slots.folder / "claim"
+    note.write_text(" ".join(note.read_text().split()[:noted]) + "\n")
+    asyncio.run(renew(office, machine.slots))
+    renewed = machine.slots.load()
+
+    said = machine.sets_up(claim)
+
+    assert (said.status, "kept      identity" in said.out) == (0, True), said.err
+    assert machine.slots.load() == renewed
+
+
+async def renew(office: Office, slots: IdentitySlots) -> None:
+    """Show the next certificate, as the agent does at two thirds of the life of this one."""
+    request = slots.request(slots.load().hub)
+    chain = await office.registry(slots).renew(request.public_bytes(Encoding.DER))
+    slots.show(slots.put(read_chain(chain)).file)
+
+
 @pytest.mark.slow
 @pytest.mark.requirement("R5")
 def test_killed_anywhere_the_same_words_go_on_and_there_is_one_certificate(
     office: Office, machine: Machine
 ) -> None:
     claim, keys = code(office, "venue-14"), set()
-    deaths = ("certificate_given", "certificate_stored", "identity", "configuration")
-    for death in deaths:
+    for death in (*DEATHS, "identity", "configuration"):
         died = subprocess.run(
             [sys.executable, "-m", "tests.support.crash_setup", machine.folder, death, str(machine.broker)],
             input=claim_text(claim),
@@ -496,7 +610,8 @@ def test_killed_anywhere_the_same_words_go_on_and_there_is_one_certificate(
             check=False,
         )
         assert died.returncode == -signal.SIGKILL, death
-        keys |= {(machine.slots.folder / "next.key").read_bytes()} if death.startswith("cert") else set()
+        key = machine.slots.folder / "next.key"
+        keys |= {key.read_bytes()} if key.exists() else set()
 
     said = machine.sets_up(claim)
 

@@ -1,13 +1,25 @@
 """A new epoch in a database that is put back: its streams begin at 1, and nothing that waits is lost."""
 
+import tracemalloc
 from functools import partial
+from typing import Final
 
 import pytest
 
 from edgeagent.contracts.event import EventTime, EventType, Stream
 from edgeagent.store import outbox
 from edgeagent.store.database import Database, Transaction
+from edgeagent.store.event_ids import event_id
 from edgeagent.store.outbox import NewEvent
+
+MANY: Final = 100_000
+# A hub's unit has 256 MiB for all of the agent (systemd/edgeagent.service).
+SOME_MEMORY: Final = 8 * 1024 * 1024
+FILL: Final = """
+WITH RECURSIVE waits(number) AS (SELECT 7000001 UNION ALL SELECT number + 1 FROM waits LIMIT :many)
+INSERT INTO outbox (id, type, at, boot, incarnation, data)
+SELECT :before + number, 'alert', 1, 1, 1, X'7B7D' FROM waits
+"""
 
 pytestmark = pytest.mark.requirement("T8", "U1")
 
@@ -64,3 +76,21 @@ async def test_what_was_refused_for_good_stays_and_is_in_nobodys_way(store: Data
     numbers = [int(row["number"]) for row in refused]
     assert len(numbers) == 9
     assert numbers[-1] < 0
+
+
+async def test_weeks_of_readings_are_numbered_anew_within_the_memory_of_a_unit(store: Database) -> None:
+    before = event_id(Stream.TELEMETRY, 0)
+    await store.write(lambda tx: tx.execute(FILL, {"before": before, "many": MANY}))
+
+    tracemalloc.start()
+    try:
+        assert await store.write(outbox.begin_anew) == {}
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert most < SOME_MEMORY
+    told = await store.read(lambda db: db.row("SELECT count(*), min(id), max(id) FROM outbox"))
+    assert told is not None
+    assert tuple(told) == (MANY, before + 1, before + MANY)
+    assert (await store.read(outbox.depths))[Stream.TELEMETRY].next == MANY + 1

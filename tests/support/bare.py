@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from tests.support.cgroups import OwnGroups
 from tests.support.containers import debian
 
 ROOT: Final = Path(__file__).parents[2]
@@ -49,10 +50,12 @@ class BareMachine:
         """Run a command there; what it says on both of its outputs is one."""
         options = [f"--directory={self._top}", f"--chdir={at}", f"--user={user}", *_of_this_machine()]
         layers = f"lowerdir={self._root},upperdir={self._upper},workdir={self._work}"
-        return subprocess.run(
+        groups = OwnGroups()
+        ended = subprocess.run(
             [
                 *("unshare", "--mount", "--propagation", "private", "sh", "-c"),
-                *(f'mount -t overlay overlay -o {layers} {self._top} && exec "$@"', "sh"),
+                f'{groups.enter} && mount -t overlay overlay -o {layers} {self._top} && exec "$@"',
+                "sh",
                 *("systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--as-pid2", "--pipe"),
                 *options,
                 *command,
@@ -65,6 +68,8 @@ class BareMachine:
             check=False,
             timeout=within,
         )
+        groups.remove()
+        return ended
 
 
 def _of_this_machine() -> Iterator[str]:

@@ -15,11 +15,16 @@ _DAY = timedelta(days=1)
 class Authority:
     """A certificate authority in a folder of its own.
 
+    Args:
+        folder: where.
+        name: what it is called.
+        says_its_use: whether its certificate says what its key is for; ``openssl req -x509`` does not.
+
     Attributes:
         certificate: its certificate, for whoever is to trust it.
     """
 
-    def __init__(self, folder: Path, name: str = "test authority") -> None:
+    def __init__(self, folder: Path, name: str = "test authority", *, says_its_use: bool = True) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -35,9 +40,10 @@ class Authority:
             .not_valid_before(now - 30 * _DAY)
             .not_valid_after(now + 30 * _DAY)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(_usage(signs=True), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
         )
+        if says_its_use:
+            builder = builder.add_extension(_usage(signs=True), critical=True)
         signed = builder.sign(self._key, hashes.SHA256())
         self.certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
 

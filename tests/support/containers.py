@@ -24,6 +24,8 @@ from typing import Final
 
 import pytest
 
+from tests.support.cgroups import OwnGroups
+
 CACHE: Final = Path(__file__).parents[2] / ".cache" / "roots"
 PROGRAMS: Final = {"mmdebstrap": "mmdebstrap", "systemd-nspawn": "systemd-container"}
 """What is needed, with Debian's package of it."""
@@ -122,6 +124,7 @@ class Container:
         self._volumes = dict(volumes or {})
         self._machine: subprocess.Popen[bytes] | None = None
         self._leader = 0
+        self._groups = OwnGroups()
 
     @property
     def console(self) -> str:
@@ -144,7 +147,7 @@ class Container:
             # As Debian's installer writes it.
             hosts.write_text("127.0.0.1 localhost\n127.0.1.1 hub\n::1 localhost\n")
         binds = [f"--bind-ro={here}:{there}" for here, there in self._binds.items()]
-        mounts = [_APART]
+        mounts = [self._groups.enter, _APART]
         mounts += [f"mount -t overlay overlay -o lowerdir={self._root},upperdir={upper},workdir={work} {top}"]
         for there, size in self._volumes.items():
             image, mounted = self._volume(there, size)
@@ -215,6 +218,9 @@ class Container:
         )
         if check:
             said = f"{ended.stdout}{ended.stderr}"
+            if ended.returncode and command[0] == "systemctl":
+                # Why is in the journal, which goes with the machine.
+                said += self.run("journalctl", "--no-pager", "--lines=60", check=False).stdout
             assert ended.returncode == 0, f"{command} ended with {ended.returncode}: {said}"
         return ended
 
@@ -245,6 +251,7 @@ class Container:
         machine.terminate()
         machine.wait(_COMMAND)
         self._machine = None
+        self._groups.remove()
 
     def kill(self) -> None:
         """Pull the plug: every process of it is gone at once."""
@@ -257,6 +264,7 @@ class Container:
         machine.kill()
         machine.wait(_COMMAND)
         self._machine = None
+        self._groups.remove()
         self._await_released()
 
     def _await_released(self) -> None:

@@ -122,8 +122,9 @@ class QueueServer:
         """How to reach it with a token."""
         return CloudSettings(url=self.url, token=Token(token), **further)  # type: ignore[arg-type]
 
-    def start(self) -> None:
-        """Start it, and wait until it takes requests."""
+    def start(self, limits: Limits | None = None) -> None:
+        """Start it, and wait until it takes requests; with other limits from now on, if there are any."""
+        self._limits = limits or self._limits
         read, write = os.pipe()
         settings = _SETTINGS.dump_json(self._settings()).decode()
         with (self._folder / "server.log").open("ab") as log:

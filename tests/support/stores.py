@@ -4,6 +4,7 @@ import asyncio
 import os
 import resource
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from importlib.resources import files
@@ -13,6 +14,7 @@ from typing import Final, TypeVar
 
 from edgeagent.store.database import Database, Transaction
 from edgeagent.store.files import migrate
+from tests.support.waiting import DEADLINE
 
 T = TypeVar("T")
 
@@ -129,6 +131,19 @@ def spoil_index(path: Path, table: str, value: bytes) -> None:
         raw[at : at + len(value)] = b"!" * len(value)
         file.seek((root - 1) * size)
         file.write(raw)
+
+
+@asynccontextmanager
+async def reads_wait(store: Database) -> AsyncIterator[None]:
+    """Have whoever reads from now on wait; what is written is written meanwhile."""
+    gate = threading.Event()
+    held = asyncio.create_task(store.read(lambda _: gate.wait(DEADLINE)))
+    await asyncio.sleep(0)
+    try:
+        yield
+    finally:
+        gate.set()
+        await held
 
 
 def _target(link: Path) -> Path | None:

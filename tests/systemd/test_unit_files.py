@@ -3,6 +3,7 @@
 What they do is tried in ``test_units_at_work.py``, on a machine that runs them.
 """
 
+import re
 import shutil
 import subprocess
 from collections import defaultdict
@@ -11,7 +12,8 @@ from typing import Final
 
 import pytest
 
-UNITS: Final = Path(__file__).parents[2] / "systemd"
+ROOT: Final = Path(__file__).parents[2]
+UNITS: Final = ROOT / "systemd"
 ANALYZE: Final = shutil.which("systemd-analyze")
 SERVICES: Final = ("edgeagent.service", "edgeagent-worker.service", "edgeagent-fetch@.service")
 
@@ -86,6 +88,18 @@ def test_worker_and_fetcher_have_no_secret_and_no_file_of_the_agent_or_the_broke
     assert said["ProtectSystem"] == ["strict"]
     credentials = {"LoadCredential", "LoadCredentialEncrypted", "SetCredential", "EnvironmentFile"}
     assert not credentials & said.keys()
+
+
+@pytest.mark.requirement("H1", "W1")
+def test_what_is_said_of_the_environment_names_the_units_that_read_it() -> None:
+    readers = {unit.name for unit in UNITS.glob("*.service") if "EnvironmentFile" in settings(unit.name)}
+
+    [head] = re.findall("^# Environment of .*", (ROOT / "packaging/debian/default").read_text("utf-8"))
+    [row] = re.findall(
+        "^.*`/etc/default/edgeagent`.*$", (ROOT / "docs/installing.md").read_text("utf-8"), re.MULTILINE
+    )
+    for said in (head, row):
+        assert set(re.findall(r"edgeagent[a-z@-]*\.(?:service|socket)", said)) == readers
 
 
 @pytest.mark.requirement("W1")

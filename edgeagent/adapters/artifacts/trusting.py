@@ -4,6 +4,7 @@ import ssl
 
 from edgeagent.contracts.fetching import FetchTrouble
 from edgeagent.ports.artifacts import FetchError
+from edgeagent.ports.authorities import believing
 
 
 def trusting(authorities: bytes | None) -> ssl.SSLContext:
@@ -15,9 +16,6 @@ def trusting(authorities: bytes | None) -> ssl.SSLContext:
     try:
         # Between certificates stand names in any alphabet.
         known = None if authorities is None else authorities.decode("ascii", "ignore")
-        context = ssl.create_default_context(cadata=known)
+        return believing(text=known)
     except (ssl.SSLError, ValueError) as why:
         raise FetchError(FetchTrouble.TLS, f"the authorities in ca_file are none: {why}") from why
-    # What the default is, whoever built the interpreter has chosen.
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return context

@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from edgeagent.adapters.cloud.settings import CloudSettings
 from edgeagent.clock import EPOCH
+from edgeagent.ports.authorities import believing
 from edgeagent.ports.links import LinkError, Trouble
 
 Marks = tuple[tuple[int, int, int], ...]
@@ -60,8 +61,7 @@ class Trust:
 
     def _load(self) -> ssl.SSLContext:
         settings = self._settings
-        context = ssl.create_default_context(cafile=settings.ca_file)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context = believing(file=settings.ca_file)
         retired = frozenset[bytes]() if settings.certificate is None else _retired(settings.certificate)
         context.sslobject_class = _noting(self._note, retired)
         if settings.certificate is not None:

@@ -18,6 +18,7 @@ from typing import Final
 
 from edgeagent.adapters.mqtt.addresses import Address, Resolver, in_thread, look_up
 from edgeagent.adapters.mqtt.settings import MqttSettings, TlsSettings
+from edgeagent.ports.authorities import believing
 from edgeagent.ports.links import LinkError, Trouble, of_verification
 
 log = logging.getLogger(__name__)
@@ -66,8 +67,7 @@ async def _context(tls: TlsSettings) -> ssl.SSLContext:
 
 
 def _load(tls: TlsSettings) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=tls.ca)  # checks certificate and name
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context = believing(file=tls.ca)
     if tls.certificate is not None:
         # Without this an encrypted key would make OpenSSL ask on the terminal, for ever.
         context.load_cert_chain(tls.certificate, tls.key, password=lambda: b"")
@@ -83,15 +83,29 @@ async def _connect(address: Address, context: ssl.SSLContext | None, settings: M
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await loop.sock_connect(connection, address.target)
         if context is not None and settings.tls is not None:
-            name = settings.tls.server_name or settings.host
             # The TLS socket takes the descriptor over; closing it is then enough.
-            wrapped = context.wrap_socket(connection, server_hostname=name, do_handshake_on_connect=False)
-            connection = wrapped
+            connection = wrapped = _wrapped(connection, context, settings.tls.server_name or settings.host)
             await _handshake(wrapped)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _wrapped(connection: socket.socket, context: ssl.SSLContext, name: str) -> ssl.SSLSocket:
+    """Prepare for TLS with whoever has that name.
+
+    Raises:
+        LinkError: nobody can have it.
+    """
+    # Asked before: ``wrap_socket`` raises what is no OSError, and leaves the descriptor open.
+    try:
+        is_possible = b"\0" not in name.encode("idna")
+    except UnicodeError:
+        is_possible = False
+    if not is_possible:
+        raise LinkError(Trouble.TLS, f"{name!r} is no name that a certificate can have")
+    return context.wrap_socket(connection, server_hostname=name, do_handshake_on_connect=False)
 
 
 async def _handshake(connection: ssl.SSLSocket) -> None:

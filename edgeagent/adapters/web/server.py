@@ -5,6 +5,7 @@ is answered is said in ``guard``.
 """
 
 import asyncio
+import socket
 from contextlib import suppress
 from typing import Final
 
@@ -47,8 +48,12 @@ class WebServer:
         """Listen.
 
         Raises:
-            OSError: the address is taken.
+            OSError: the address is taken, or not there.
         """
+        host = self._host.strip("[]")
+        # Of our own making: asyncio's serves nobody, and says nothing, where there is no such family.
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        channel = socket.create_server((host, self._port), family=family)
         app = web.Application(client_max_size=1024, middlewares=[guard])
         app.on_response_prepare.append(say_headers)
         app.add_routes([web.get("/metrics", self._show_metrics), web.get("/healthz", self._show_health)])
@@ -58,7 +63,7 @@ class WebServer:
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=_GRACE)
         await self._runner.setup()
         self._listening = await asyncio.get_running_loop().create_server(
-            Doorkeeper(self._runner), self._host.strip("[]"), self._port, reuse_address=True
+            Doorkeeper(self._runner), sock=channel
         )
 
     async def close(self) -> None:

@@ -78,6 +78,7 @@ class WorkClient:
         self._chance = chance
         self._presence = presence
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._has_claim = False
 
     async def claim(self, lane: Tier, holder: str) -> Claim:
         """Wait for a command of a lane, and for an agent that has some.
@@ -85,6 +86,9 @@ class WorkClient:
         Raises:
             LostRaceError: it has come too late.
         """
+        if self._has_claim:
+            # One that was not brought back goes with its connection.
+            self.close()
         failures = 0
         while True:
             await self._connected()
@@ -99,6 +103,7 @@ class WorkClient:
             failures = 0
             if answer.claim is None:
                 raise self._out_of_step("no claim came")
+            self._has_claim = True
             claim = await self._believed(answer.claim)
             if claim is not None:
                 # Says at once that it has come: who does not is taken for standing still.
@@ -176,7 +181,7 @@ class WorkClient:
             detail=_words(ending.detail),
             level=ending.level,
         )
-        await self._ask(request, PATIENCE)
+        await self._bring_back(request)
 
     async def postpone(self, claim: Claim, later: Later) -> None:
         """Give the command back, to be taken up again later."""
@@ -187,13 +192,18 @@ class WorkClient:
             error=_words(later.error),
             unsent=later.unsent,
         )
-        await self._ask(request, PATIENCE)
+        await self._bring_back(request)
 
     def close(self) -> None:
         """Hang up. What is held is let go of by the agent."""
+        self._has_claim = False
         streams, self._streams = self._streams, None
         if streams is not None:
             streams[1].close()
+
+    async def _bring_back(self, request: FinishRequest | PostponeRequest) -> None:
+        await self._ask(request, PATIENCE)
+        self._has_claim = False
 
     async def _believed(self, record: ClaimRecord) -> Claim | None:
         """The claim, if its command is signed as the policy wants; else it is ended."""
@@ -204,7 +214,7 @@ class WorkClient:
             request = FinishRequest(
                 grip=record.grip, outcome=outcome, reason=why.reason, detail=_words(str(why))
             )
-            await self._ask(request, PATIENCE)
+            await self._bring_back(request)
             return None
         except MalformedError as why:
             raise self._out_of_step(f"no claim: {why}") from why

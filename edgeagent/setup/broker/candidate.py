@@ -1,9 +1,11 @@
 """A copy of mosquitto's whole configuration, fit to be tried: ours as it is to be, that of others as it is.
 
 It lies in a folder of its own with the files as they lie in theirs, since their order counts. Its listeners
-are on free ports of this machine, its logins have a password of the moment, and it keeps nothing.
+are on free ports of this machine, its logins have a password of the moment, and it keeps nothing. It has no
+bridges: to whom they lead it would be the same client, take its session over and its messages away.
 """
 
+import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -15,7 +17,7 @@ from edgeagent.adapters.mqtt.broker_config import Option
 from edgeagent.setup.broker.conflicts import others_options
 from edgeagent.setup.broker.logins import Logins, passwords_text
 from edgeagent.setup.broker.passwords import hashed, new_password
-from edgeagent.setup.broker.place import BrokerPlace, make_open
+from edgeagent.setup.broker.place import BrokerPlace, make_open, user_of_broker
 from edgeagent.setup.broker.planning import BrokerPlan
 from edgeagent.setup.broker.wish import Wish
 from edgeagent.setup.broker.writing import configuration, device_listener
@@ -23,8 +25,17 @@ from edgeagent.values import dataclass
 
 LOOPBACK: Final = "127.0.0.1"
 _NOT_HERE: Final = frozenset(
-    {"bind_address", "bind_interface", "log_dest", "persistence_location", "pid_file", "user"}
+    {"bind_address", "bind_interface", "log_dest", "log_type", "persistence_location", "pid_file", "user"}
 )
+# mosquitto.conf(5), "Configuring bridges"; their earlier names too.
+_OF_A_BRIDGE: Final = frozenset(
+    {
+        *("address", "addresses", "cleansession", "clientid", "connection", "idle_timeout"),
+        *("keepalive_interval", "password", "restart_timeout", "round_robin", "start_type", "threshold"),
+        *("topic", "try_private", "username"),
+    }
+)
+_BEGINS_OF_A_BRIDGE: Final = ("bridge_", "local_", "notification", "remote_")
 _OF_A_LISTENER: Final = ("listener", "use_username", "certfile", "keyfile", "tls_", "persistence")
 
 
@@ -63,7 +74,8 @@ class Candidate:
             is_included = option.file.parent == self.place.includes
             file = there.includes / option.file.name if is_included else there.main
             files.setdefault(file, []).extend(self._copied(option, port))
-        files[there.main].append("log_dest stderr")
+        # That it is up is one of its informations.
+        files[there.main] += ["log_dest stderr", "log_type all"]
         for file, lines in files.items():
             _write(file, "\n".join([*lines, ""]))
         return replace(self, wish=wish)
@@ -78,7 +90,7 @@ class Candidate:
                 yield f"include_dir {self.wish.place.includes}"
         elif option.name == "persistence":
             yield "persistence false"
-        elif option.name not in _NOT_HERE:
+        elif option.name not in _NOT_HERE and not _is_of_a_bridge(option):
             yield f"{option.name} {option.value}"
 
 
@@ -103,10 +115,17 @@ def candidate_of(plan: BrokerPlan, wanted: Wish, folder: Path, logins: Sequence[
     return Candidate(wish=wish, place=plan.place, others=others, lines=lines)
 
 
+def _is_of_a_bridge(option: Option) -> bool:
+    return option.name in _OF_A_BRIDGE or option.name.startswith(_BEGINS_OF_A_BRIDGE)
+
+
 def _write(path: Path, text: str) -> None:
+    path.touch(0o600)
+    # Started by root, mosquitto reads some of them as a user of its own.
+    owner = user_of_broker()
+    if owner is not None:
+        os.chown(path, *owner)
     path.write_text(text, encoding="utf-8")
-    # Started by root, mosquitto reads them as a user of its own; the passwords in them are of this moment.
-    path.chmod(0o644)
 
 
 def _free_ports(number: int) -> list[int]:

@@ -144,7 +144,7 @@ class BrokerPlace:
                 make_open(path.parent)
             # mosquitto reads them as itself when it is told to read them anew, and later versions want them
             # to be its own. It cannot put others in their place: the folder is root's.
-            owner = _mosquitto() if path in {self.passwords, self.rules} else None
+            owner = user_of_broker() if path in {self.passwords, self.rules} else None
             write_whole(path, text.encode(), mode=self.modes[path], owner=owner)
         except OSError as why:
             raise ConfigurationError(f"cannot write {path}: {why.strerror}") from why
@@ -156,7 +156,7 @@ def make_open(folder: Path) -> None:
     folder.chmod(0o755)
 
 
-def _mosquitto() -> tuple[int, int] | None:
+def user_of_broker() -> tuple[int, int] | None:
     """Mosquitto's user and group, if there is one and we may give files away."""
     with suppress(KeyError):
         if os.geteuid() == 0:

@@ -25,6 +25,7 @@ from edgeagent.errors import MalformedError
 from edgeagent.ids import Digest
 from edgeagent.secret_files import secret_path
 from edgeagent.setup.broker.conflicts import obstacles, others_options
+from edgeagent.setup.broker.keeping import Kept, in_force, kept
 from edgeagent.setup.broker.logins import Login, Logins, logins_text, passwords_text, read_logins
 from edgeagent.setup.broker.passwords import hashed, verifies
 from edgeagent.setup.broker.place import MARK, BrokerPlace
@@ -36,6 +37,7 @@ from edgeagent.values import dataclass
 _CONFIGURATION: Final = "configuration"
 _RULES: Final = "rules"
 _PASSWORD: Final = "password"  # noqa: S105 - what a line tells of
+_DATABASE: Final = "database"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,15 +74,19 @@ class BrokerPlan:
     @property
     def restart(self) -> bool:
         """Whether the broker has to be started anew: of listeners it reads at its start only."""
-        return self._differs(_CONFIGURATION)
+        return self._differs(_CONFIGURATION) or self.place.own in self.changed
 
     @property
     def reload(self) -> bool:
         """Whether it has to read its files anew, and that is enough."""
-        return not self.restart and self._differs(_RULES)
+        written = {self.place.passwords, self.place.rules} & {*self.changed}
+        return not self.restart and (self._differs(_RULES) or bool(written))
 
     def _differs(self, part: str) -> bool:
-        """Whether the broker was told last of something else; that is noted when it has taken it."""
+        """Whether the broker was told last of something else; that is noted when it has taken it.
+
+        What a person has written since may be in force without a note: so a file that differs counts too.
+        """
         told = (_told(texts.get(self.place.access) or "", part) for texts in (self.before, self.after))
         return next(told) != next(told)
 
@@ -113,6 +119,27 @@ class Change:
     add: Login | None = None
     password: str = ""
     remove: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rights:
+    """Which logins there are to be, and what each may do.
+
+    Attributes:
+        logins: all of them.
+        access: of these, and of admitted devices that have none yet.
+        settled: names of logins that are not made for a device still to come.
+        database: the line that tells in which database their devices are admitted; empty for none.
+        wrong: why they cannot be so; a sentence each.
+        notes: what else to know.
+    """
+
+    logins: Logins
+    access: Sequence[Access]
+    settled: Collection[str]
+    database: str
+    wrong: Sequence[str]
+    notes: Sequence[str]
 
 
 def plan_broker(config_path: Path, change: Change | None = None) -> BrokerPlan | None:
@@ -164,10 +191,8 @@ def plan_leaving(config: Config, config_path: Path, place: BrokerPlace) -> Broke
 
 def _plan(wanted: Wish, before: Mapping[Path, str | None], devices: Venue, change: Change) -> BrokerPlan:
     place = wanted.place
-    admitted, notes = devices.access()
-    logins, gone = _settled(_changed(read_logins(place), change), admitted)
-    expected, wrong = _expected(logins, admitted, devices)
-    everything = [*admitted, *expected]
+    rights = _rights(_changed(read_logins(place), change), before, devices, place)
+    logins, everything = rights.logins, rights.access
     hashes = {name: logins.hashes[name] for name in logins.known if name in logins.hashes}
     own = read_logins(place).hashes.get(wanted.agent, "")
     hashes[wanted.agent] = own if verifies(wanted.password, own) else hashed(wanted.password)
@@ -184,14 +209,10 @@ def _plan(wanted: Wish, before: Mapping[Path, str | None], devices: Venue, chang
         place.logins: logins_text(logins),
         place.own: configuration(wanted, others),
     }
-    rules = _access_lines(everything, {access.login for access in admitted}, hashes)
+    rules = _access_lines(everything, rights.settled, hashes)
     made = wanted.password_file or _made(before.get(place.access))
-    ours = [] if made is None else [f"# {_PASSWORD} {made}"]
+    ours = [*([] if made is None else [f"# {_PASSWORD} {made}"]), *filter(None, [rights.database])]
     after[place.access] = "\n".join([MARK, *_in_force(place, after), *ours, *rules, ""])
-    without = sorted(access.device for access in admitted if access.login not in hashes)
-    notes += [f"the login {name} goes: its device is not admitted any more" for name in gone]
-    notes += _of_password(wanted)
-    notes += [f"{name} has no login: edgeagent broker logins add {name}" for name in without]
     return BrokerPlan(
         wish=wanted,
         place=place,
@@ -199,8 +220,42 @@ def _plan(wanted: Wish, before: Mapping[Path, str | None], devices: Venue, chang
         after=after,
         access=everything,
         logins=logins,
-        obstacles=[*obstacles(place, (wanted.agent_port, wanted.port)), *clash, *clashes(everything), *wrong],
-        notes=notes,
+        obstacles=[
+            *obstacles(place, (wanted.agent_port, wanted.port)),
+            *clash,
+            *clashes(everything),
+            *rights.wrong,
+        ],
+        notes=[*rights.notes, *_of_password(wanted)],
+    )
+
+
+def _rights(asked: Logins, before: Mapping[Path, str | None], devices: Venue, place: BrokerPlace) -> _Rights:
+    rules, told = (before.get(path) or "" for path in (place.rules, place.access))
+    admitted, left_out = devices.access()
+    living = {access.login for access in admitted}
+    noted, present = _told(told, _DATABASE), "" if devices.epoch is None else f"# {_DATABASE} {devices.epoch}"
+    keep = kept(asked.known, living, left_out, is_same=bool(present) and noted == present)
+    logins, gone = _settled(asked, admitted, keep)
+    as_before = [in_force(logins.known[name], rules, told) for name in sorted(keep.names)]
+    staying = [access for access in as_before if access is not None]
+    expected, wrong = _expected(logins, [*admitted, *staying], devices, keep)
+    can_come = logins.known.keys() & logins.hashes.keys()
+    without = sorted(access.device for access in admitted if access.login not in can_come)
+    settled = {name for name, login in logins.known.items() if not login.expected}
+    return _Rights(
+        logins=logins,
+        access=[*admitted, *staying, *expected],
+        settled=living | settled,
+        # Of no use before a device has come; and as long as one is missed, it is missed from there.
+        database=present if settled and present and not keep.lost else noted,
+        wrong=wrong,
+        notes=[
+            *(each.why for each in left_out),
+            *keep.notes,
+            *(f"the login {name} goes: its device is not admitted any more" for name in gone),
+            *(f"{name} has no login: edgeagent broker logins add {name}" for name in without),
+        ],
     )
 
 
@@ -221,9 +276,9 @@ def _changed(logins: Logins, change: Change) -> Logins:
     return Logins(known, hashes)
 
 
-def _settled(logins: Logins, admitted: Sequence[Access]) -> tuple[Logins, list[str]]:
+def _settled(logins: Logins, admitted: Sequence[Access], keep: Kept) -> tuple[Logins, list[str]]:
     """The logins that stay, and the names of those that go with their device."""
-    living = {access.login for access in admitted}
+    living = {access.login for access in admitted} | keep.names
     known = {
         name: login.model_copy(update={"expected": False})
         if login.device in _devices(admitted, name)
@@ -238,15 +293,18 @@ def _devices(admitted: Sequence[Access], login: str) -> set[str]:
     return {access.device for access in admitted if access.login == login}
 
 
-def _expected(logins: Logins, admitted: Sequence[Access], devices: Venue) -> tuple[list[Access], list[str]]:
-    """What the logins may do whose devices are still to come; and what is wrong with them."""
-    living = {access.login for access in admitted}
+def _expected(
+    logins: Logins, known: Sequence[Access], devices: Venue, keep: Kept
+) -> tuple[list[Access], list[str]]:
+    """What the logins may do of which that is not known, as of devices still to come; and what is wrong."""
     found, wrong = [], []
-    for name in sorted(logins.known.keys() - living):
+    for name in sorted(logins.known.keys() - {access.login for access in known}):
         try:
             found.append(access_for(logins.known[name], devices))
         except MalformedError as why:
-            wrong.append(f"the login {name}: {why}; edgeagent broker logins remove {name}")
+            # Of one that stays it is told there what ends it; taking it away is the last of it.
+            way = "plan" if name in keep.names else f"logins remove {name}"
+            wrong.append(f"the login {name}: {why}; edgeagent broker {way}")
     return found, wrong
 
 

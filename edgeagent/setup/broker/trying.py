@@ -1,10 +1,10 @@
 """Trying a configuration with the mosquitto that is installed, before anything of it is put in place.
 
 mosquitto 2 has no way to check a file without taking it. So it is started on a copy of the whole
-configuration, that of others too, in a folder of its own, on free ports of this machine that nobody else
-knows; then it is seen that it comes up, lets in the agent and nobody without a name, and lets each login
-speak for itself and for nobody else. The logins have a password of the moment there. It is gone afterwards,
-whatever it does.
+configuration, that of others too but for bridges, in a folder of its own, on free ports of this machine that
+nobody else knows; then it is seen that it comes up, lets in the agent and nobody without a name, and lets
+each login speak for itself and for nobody else. The logins have a password of the moment there. It is gone
+afterwards, whatever it does.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ def try_plan(plan: BrokerPlan, clock: Clock) -> None:
     if wanted is None:
         return
     with tempfile.TemporaryDirectory(prefix="edgeagent-broker-") as name:
-        logins = [access.login for access in plan.access[:_MOST_LOGINS]]
+        logins = list(dict.fromkeys(access.login for access in plan.access))[:_MOST_LOGINS]
         candidate = candidate_of(plan, wanted, Path(name), logins)
         with _running(candidate) as there:
             asyncio.run(_judge(plan, there, clock))
@@ -94,7 +94,8 @@ def _running(candidate: Candidate) -> Iterator[Wish]:
 def _comes_up(process: subprocess.Popen[bytes], log: Path) -> bool:
     end = time.monotonic() + _PATIENCE
     while process.poll() is None and time.monotonic() < end:
-        if log.read_text("utf-8", "replace").rstrip().endswith("running"):
+        # Whatever else it has to tell may stand below that.
+        if any(line.endswith("running") for line in log.read_text("utf-8", "replace").splitlines()):
             return True
         time.sleep(_STEP)
     return False

@@ -1,16 +1,20 @@
 """A hub with its own broker and some admitted devices, for those who configure it."""
 
+import random
 from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import JsonValue
 
+from edgeagent.contracts.floormark import EpochReason
 from edgeagent.core.shadow import etag
-from edgeagent.ids import device_id, label
+from edgeagent.ids import device_id, label, new_epoch
 from edgeagent.setup.broker.applying import apply_plan
 from edgeagent.setup.broker.planning import BrokerPlan, plan_broker
-from edgeagent.store import devices
+from edgeagent.store import devices, meta
+from edgeagent.store.database import Transaction
 from edgeagent.store.devices import Admitted
+from edgeagent.store.meta import Life
 from tests.support.own_broker import OwnBroker
 from tests.support.stores import HUB_MIGRATIONS, use
 
@@ -30,7 +34,13 @@ def admits(state: Path, device: str, profile: str = "tasmota", **parameters: Jso
         by="a person",
     )
     state.mkdir(exist_ok=True)
-    use(state / "hub.db", HUB_MIGRATIONS, lambda tx: devices.admit(tx, admitted, etag=etag({})))
+
+    def work(tx: Transaction) -> None:
+        if meta.life(tx) is None:
+            meta.begin_life(tx, Life(epoch=new_epoch(0, random.getrandbits(32)), reason=EpochReason.FIRST))
+        devices.admit(tx, admitted, etag=etag({}))
+
+    use(state / "hub.db", HUB_MIGRATIONS, work)
 
 
 def forgets(state: Path, device: str) -> None:

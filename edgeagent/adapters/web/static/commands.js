@@ -42,20 +42,39 @@ function device(id) {
   return label === null ? short(id) : said(label);
 }
 
-// What was fetched of the command that is shown.
-let held = { name: "", mark: "", found: null, trace: null, error: "", isAsked: false };
+// Milliseconds until what could not be fetched is asked for again.
+const AGAIN = 10000;
+
+// What was fetched of the command that is shown; or why nothing was, and when that was.
+const nothingOf = (name) => ({ name, mark: "", found: null, trace: null, error: null, failed: 0, isAsked: false });
+let held = nothingOf("");
 
 /** One command on each of its devices. */
 export function command(name) {
-  if (held.name !== name) held = { name, mark: "", found: null, trace: null, error: "", isAsked: false };
+  if (held.name !== name) held = nothingOf(name);
   const mark = markOf(name);
-  if (!held.isAsked && (held.found === null || held.mark !== mark) && hub.isLive) fetchOf(name, mark);
-  if (held.error) return h("p", {}, standing("not shown", "warn"), " ", said(held.error));
+  if (hub.isLive && !held.isAsked && isDue(mark)) fetchOf(name, mark);
+  if (held.error) return untold(held.error);
   if (held.found === null) return nothing("Being looked at.");
   return held.found.commands.map((each, index) => {
     const way = held.trace?.ways[index]; // both are told run by run, in the same order
     return [about(each), way === undefined ? null : timeline(way, each)];
   });
+}
+
+/** Whether to ask for it: each answer draws the page anew, and what is refused is not to be asked for at once. */
+function isDue(mark) {
+  if (held.mark !== mark) return true;
+  return held.error ? performance.now() - held.failed >= AGAIN : held.found === null;
+}
+
+function untold(why) {
+  return [
+    h("p", {}, standing("not shown", "warn"), " ", said(why.message)),
+    why.kind === "unknown"
+      ? nothing("The hub does not know this command, or no longer: what is long over is forgotten.")
+      : null,
+  ];
 }
 
 /** What of the stream tells that the command has gone on. */
@@ -70,9 +89,9 @@ async function fetchOf(name, mark) {
   try {
     const path = `/api/commands/${encodeURIComponent(name)}`; // whatever the address holds, it is one name
     [mine.found, mine.trace] = await Promise.all([answerOf(path), answerOf(`${path}/trace`)]);
-    mine.error = "";
+    mine.error = null;
   } catch (why) {
-    mine.error = why.message;
+    [mine.error, mine.failed] = [why, performance.now()];
   }
   mine.mark = mark;
   mine.isAsked = false;

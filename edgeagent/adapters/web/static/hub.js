@@ -126,10 +126,12 @@ class Hub {
 /** The one hub. */
 export const hub = new Hub();
 
-/** A report that is not in the stream. */
+/** A report that is not in the stream; where there is none, the error has the kind of the refusal. */
 export async function answerOf(path) {
   const response = await fetch(path, { headers: { Accept: "application/json" } });
   const report = await response.json();
-  if (!response.ok) throw new Error(report.error ?? `the hub answers ${response.status}`);
+  if (!response.ok) {
+    throw Object.assign(new Error(report.error ?? `the hub answers ${response.status}`), { kind: report.kind });
+  }
   return report;
 }
