@@ -1,6 +1,7 @@
 """What every test may use."""
 
 import logging
+import os
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -19,6 +20,8 @@ settings.load_profile("edgeagent")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background job has it ignored, and so had every program that a test starts and interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# Where the tests are a unit or a container, its manager is no affair of the agents that they start.
+os.environ.pop("NOTIFY_SOCKET", None)
 
 
 @pytest.fixture(autouse=True)
