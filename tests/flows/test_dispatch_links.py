@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -291,24 +291,32 @@ async def test_a_worker_that_has_lost_its_lock_goes_on_with_the_next_command(
     assert tv.effects == [("power", True), ("reboot", True)]
 
 
+@asynccontextmanager
+async def working(hub: Hub) -> AsyncIterator[None]:
+    """Its lane of low risk is worked, as an agent does, until the end of this."""
+    task = asyncio.create_task(hub.now.dispatch[Tier.LOW].run("worker-1"))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
 @pytest.mark.requirement("R2", "H3")
 async def test_a_worker_whose_disk_fails_goes_on_when_it_takes_writes_again(
     hub: Hub, tv: Television, caplog: pytest.LogCaptureFixture
 ) -> None:
     timers = LoopTime()
-    command = hub.command(POWER, on=True)
-    await hub.admits(command)
-    working = asyncio.create_task(hub.now.dispatch[Tier.LOW].run("worker-1"))
-    with full_disk(hub.path):
-        await eventually(lambda: "command left" in caplog.messages)
-        assert tv.effects == []
+    await hub.admits(hub.command(POWER, on=True))
+    async with working(hub):
+        with full_disk(hub.path):
+            await eventually(lambda: "command left" in caplog.messages)
+            assert tv.effects == []
 
-    timers.passes(MINUTE)
-    hub.passes(MINUTE)
-    await eventually(lambda: hub.rows("SELECT state FROM inbox") == [("succeeded",)])
-    working.cancel()
-    with suppress(asyncio.CancelledError):
-        await working
+        timers.passes(MINUTE)
+        hub.passes(MINUTE)
+        await eventually(lambda: hub.rows("SELECT state FROM inbox") == [("succeeded",)])
 
     assert tv.effects == [("power", True)]
 
@@ -319,21 +327,17 @@ async def test_a_command_that_the_disk_has_stopped_is_given_back_without_a_loss(
 ) -> None:
     """Its lease need not lapse, and a disk that fails three times is no reason to end or to stop anything."""
     timers = LoopTime()
-    command = hub.command(POWER, on=True)
-    await hub.admits(command)
-    working = asyncio.create_task(hub.now.dispatch[Tier.LOW].run("worker-1"))
-    for _ in range(MOST_LOSSES):
-        caplog.clear()
-        with ExitStack() as trouble:
-            fills = partial(trouble.enter_context, full_disk(hub.path))
-            hub.points.happens_at(CrashPoint.COMMAND_CLAIMED, fills)
+    await hub.admits(hub.command(POWER, on=True))
+    async with working(hub):
+        for _ in range(MOST_LOSSES):
+            caplog.clear()
+            with ExitStack() as trouble:
+                fills = partial(trouble.enter_context, full_disk(hub.path))
+                hub.points.happens_at(CrashPoint.COMMAND_CLAIMED, fills)
+                timers.passes(SECOND)
+                await eventually(lambda: "command left" in caplog.messages)
             timers.passes(SECOND)
-            await eventually(lambda: "command left" in caplog.messages)
-        timers.passes(SECOND)
-    await eventually(lambda: hub.rows("SELECT state FROM inbox") == [("succeeded",)])
-    working.cancel()
-    with suppress(asyncio.CancelledError):
-        await working
+        await eventually(lambda: hub.rows("SELECT state FROM inbox") == [("succeeded",)])
 
     assert tv.effects == [("power", True)]
     assert hub.rows("SELECT losses FROM inbox") == [(0,)]

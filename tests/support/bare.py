@@ -18,7 +18,7 @@ ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("ca-certificates", "git", "python3")
 _AUTHORITIES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 
-_INDEXES: Final = r"^(?::env:|global)\.(index-url|extra-index-url|find-links)='(.*)'$"
+_INDEXES: Final = r"(?m)^(?::env:|global)\.(index-url|extra-index-url|find-links)='(.*)'$"
 
 
 class BareMachine:
@@ -80,9 +80,7 @@ def _of_this_machine() -> Iterator[str]:
         yield f"--setenv=PIP_CERT={_AUTHORITIES}"
     asked = [sys.executable, "-m", "pip", "config", "list"]
     told = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
-    for key, value in re.findall(
-        r"(?m)^(?::env:|global)\.(index-url|extra-index-url|find-links)='(.*)'$", told
-    ):
+    for key, value in re.findall(_INDEXES, told):
         yield f"--setenv=PIP_{key.upper().replace('-', '_')}={value}"
         for place in value.split():
             path = Path(place.removeprefix("file://"))
